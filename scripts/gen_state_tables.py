@@ -77,10 +77,12 @@ def by_next(table: Mapping[Enum, Iterable[Enum]]) -> Iterator[Step]:
 
 
 def by_incident(table: Mapping[Enum, Mapping[Enum, Enum]]) -> Iterator[Step]:
-    """Of a table from -> incident -> to; incidents that stay are left out."""
+    """Of a table from -> (who takes the step -> to)."""
     for old, moves in table.items():
-        for new in dict.fromkeys(state for state in moves.values() if state is not old):
-            yield old, new, "; ".join(str(incident.value) for incident, state in moves.items() if state is new)
+        incidents: dict[Enum, list[str]] = {}
+        for incident, new in moves.items():
+            incidents.setdefault(new, []).append(str(incident.value))
+        yield from ((old, new, "; ".join(who)) for new, who in incidents.items())
 
 
 TABLES: Final = (
@@ -95,6 +97,7 @@ TABLES: Final = (
         by_pair,
     ),
     Table("suspect", "oncelog_partition_leader.core.cluster.suspects", "TRANSITIONS", by_pair),
+    Table("batch-attempt", "oncelog.core.produce.attempt", "ATTEMPT_TRANSITIONS", by_incident),
 )
 
 

@@ -45,7 +45,7 @@ class Ceiling(NamedTuple):
 
 
 CEILINGS: Final = {
-    "sdk/oncelog/": Ceiling(129, 206),
+    "sdk/oncelog/": Ceiling(107, 142),
     "sdk/oncelog_cli/": Ceiling(28, 42),
     "spark/": Ceiling(29, 18),
     "services/runtime/": Ceiling(17, 31),

@@ -29,6 +29,7 @@ class Hand(enum.Enum):
 
 PAIRS = {(Door.SHUT, Door.OPEN): (Hand.PULL,), (Door.OPEN, Door.SHUT): (Hand.PUSH, Hand.PULL)}
 PREVIOUS = {Door.GONE: (Door.SHUT,), Door.SHUT: (Door.OPEN,), Door.OPEN: (Door.SHUT,)}
+INCIDENTS = {Door.OPEN: {Hand.PUSH: Door.SHUT, Hand.PULL: Door.SHUT}, Door.SHUT: {Hand.PULL: Door.OPEN}}
 NEXT = {Door.SHUT: (Door.OPEN, Door.GONE), Door.OPEN: (Door.SHUT,)}
 
 
@@ -56,6 +57,10 @@ def test_a_step_with_triggers_is_a_row() -> None:
         "| OPEN | SHUT | a push; a pull |",
         "| SHUT | OPEN | a pull |",
     ]
+
+
+def test_a_table_of_incidents_is_drawn_as_one_of_pairs() -> None:
+    assert rows("INCIDENTS", gen_state_tables.by_incident) == rows("PAIRS", gen_state_tables.by_pair)
 
 
 def test_a_table_of_previous_states_and_one_of_next_states_are_drawn_alike() -> None:

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from oncelog.client.client import Client as AsyncClient
 from oncelog.client.client import TransactionOutcome
@@ -42,7 +42,7 @@ class Transaction(Writes[AsyncTransaction[Key, Value], Key, Value]):
     def txn_no(self) -> int:
         """Number of this transaction under its transactional id. Raises `IllegalStateError` before `begin`.
 
-        Whoever looks at it may note it down, so from then on it is this transaction's, also if nothing is ever sent.
+        A caller that looks at it may note it down, so from then on it is this transaction's, also if nothing is ever sent.
         """
         return self._inner.txn_no
 
@@ -68,7 +68,9 @@ class Transaction(Writes[AsyncTransaction[Key, Value], Key, Value]):
     ) -> None:
         self._run(self._inner.__aexit__(kind, error, trace))
 
-    def send_offsets(self, read: HasOffsets | Mapping[TopicPartition, Any], group: GroupMetadata | None = None) -> None:
+    def send_offsets(
+        self, read: HasOffsets | Mapping[TopicPartition, OffsetAndMetadata | int], group: GroupMetadata | None = None
+    ) -> None:
         """Commits offsets with this transaction: those of a consumer's batch, or a mapping and the group's metadata.
 
         Raises `IllegalStateError` without a group, `UnknownTopicError` when a topic was created again since its offset was
@@ -120,7 +122,7 @@ class Producer(ProducerBase[Key, Value]):
     def close(self, timeout_ms: int | None = None) -> None:
         """Aborts an open transaction, waits for what is on its way, at most `timeout_ms` (None = `close_timeout_ms`).
 
-        Nothing is taken from now on. Raises the first failure that nobody has seen. Idempotent: a further call waits for the
+        Nothing is taken from now on. Raises the first failure that no caller has seen. Idempotent: a further call waits for the
         same close. A Ctrl-C drops what is still on its way. With `timeout_ms=0` nothing is asked for or waited for: an
         open transaction is not aborted, its time-out or the next producer of its transactional id does that.
         """
@@ -139,7 +141,7 @@ class Producer(ProducerBase[Key, Value]):
         return self._run(self._inner.send_and_wait(topic, value, key, partition, timestamp_ms, headers))
 
     def flush(self) -> None:
-        """Waits until everything sent so far is acknowledged. Raises the first failure that nobody has seen."""
+        """Waits until everything sent so far is acknowledged. Raises the first failure that no caller has seen."""
         self._run(self._inner.flush())
 
     def transaction(self) -> Transaction[Key, Value]:
@@ -175,7 +177,7 @@ class Participant(ParticipantBase[Key, Value]):
 
     @property
     def session_token(self) -> bytes:
-        """A secret that shows that whoever aborts has joined; empty when nothing was joined."""
+        """A secret that shows that the one who aborts has joined; empty when nothing was joined."""
         return self._inner.session_token
 
     @property
@@ -190,7 +192,7 @@ class Participant(ParticipantBase[Key, Value]):
         return self._run(self._inner.flush())
 
     def renew(self) -> None:
-        """Keeps the transaction alive. Raises `TxnEndedError`, `TxnAbortedError` or `ProducerFencedError` when it is over."""
+        """Keeps the transaction alive. Raises `TxnEndedError`, `TxnAbortedError` or `ProducerFencedError` when it has ended."""
         self._run(self._inner.renew())
 
 

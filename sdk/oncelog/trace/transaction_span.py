@@ -72,8 +72,3 @@ def inside_of(context: str) -> Iterator[None]:
         yield
     finally:
         TRACEPARENT.reset(token)
-
-
-def inside(scope: Scope | None) -> contextlib.AbstractContextManager[None]:
-    """`scope.inside()`, or nothing at all."""
-    return contextlib.nullcontext() if scope is None else scope.inside()

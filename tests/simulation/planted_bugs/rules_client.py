@@ -6,20 +6,19 @@ from oncelog.client.admin.admin_base import AdminBase
 from oncelog.client.consume import offsets
 from oncelog.client.consume.following import Following
 from oncelog.client.consume.positions import Positions
-from oncelog.client.produce.transaction import Transaction
 from oncelog.client.produce.writer import Writer
 from oncelog.core.produce import producer_window
 from oncelog.core.produce.accumulator import Accumulator
+from oncelog.core.produce.attempt import Attempt
 from oncelog.core.produce.producer_window import ProducerWindow
+from oncelog.core.produce.transaction import TransactionCore
 from tests.simulation.planted_bugs import edit, without
 
 PLANTS = [
     without(
         "doubt-forgotten",
         "a definite answer to a later attempt ends no doubt about an earlier one",
-        edit(
-            ProducerWindow, "answered", ("batch.in_doubt or verdict is Verdict.IN_DOUBT", "verdict is Verdict.IN_DOUBT")
-        ),
+        edit(Attempt, "wait", ("self.move(incident)", "self.state = _S.DOUBT if incident is _I.LOST else _S.RETRY")),
         "unit/sdk/core/produce/test_producer_window.py::test_a_definite_answer_to_a_later_attempt_ends_no_doubt_about_an_earlier_one",
     ),
     without(
@@ -42,7 +41,9 @@ PLANTS = [
         "send-past-doubt",
         "while a batch waits to be sent again nothing new follows it",
         edit(
-            ProducerWindow, "may_send_new", ("return all(batch.in_flight for batch in self._unresolved)", "return True")
+            ProducerWindow,
+            "may_send_new",
+            ("return all(batch.attempt.is_in_flight for batch in self._unresolved)", "return True"),
         ),
         "unit/sdk/core/produce/test_producer_window.py::test_after_a_failure_only_the_oldest_is_sent_again_alone",
     ),
@@ -136,19 +137,8 @@ PLANTS = [
         "commit-without-flush",
         "a transaction in which a send failed is not committed",
         [
-            edit(
-                Transaction,
-                "commit",
-                ("if core.state is TransactionState.OPEN and self._sender.failure is not None:", "if False:"),
-            ),
-            edit(
-                Transaction,
-                "_commit",
-                (
-                    "flush()\n    if self._sender.failure is not None:",
-                    "flush()\n    if False:",
-                ),
-            ),
+            edit(TransactionCore, "note_failure", ("failure is not None and self.state is _S.OPEN", "False")),
+            edit(TransactionCore, "flushed", ("if failure is not None:", "if False:")),
         ],
         "unit/sdk/client/produce/test_transaction.py::test_a_failed_send_that_nobody_awaited_fails_the_commit",
     ),

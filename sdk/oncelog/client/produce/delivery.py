@@ -1,11 +1,11 @@
-"""What `send` gives back: a promise of where the records will be, cheap until somebody awaits it."""
+"""The result of a `send`: a promise of where the records will be, cheap until a caller awaits it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from oncelog.client.stays_here import StaysHere
 from oncelog.core.produce.accumulator import Batch
@@ -13,8 +13,8 @@ from oncelog.errors import IllegalStateError
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record is. `offset` -1: written, but the leader no longer knows at which offset; with acks=0: sent, and nobody
-    knows whether it was written.
+    """Where a record is. `offset` -1: written, but the leader no longer knows at which offset; with acks=0: sent, and not
+    known to be written.
     """
 
     topic: str
@@ -88,13 +88,13 @@ class Delivery(StaysHere):
     __slots__ = ("_batch", "_index", "_is_observed")
 
     _is_observed: bool
-    """There is no such attribute until somebody awaits, or has seen, the outcome: so that none is made with each record."""
+    """There is no such attribute until a caller awaits, or has seen, the outcome: so that none is made with each record."""
 
     def __init__(self, batch: Batch, index: int) -> None:
         self._batch = batch
         self._index = index
 
-    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+    def __await__(self) -> Generator[object, None, RecordMetadata]:
         """Waits for the acknowledgement. Raises why the record was refused, or `DeliveryTimedOutError`."""
         if not self._batch.done:
             yield from self._wait().__await__()
@@ -105,13 +105,13 @@ class Delivery(StaysHere):
         try:
             await wait_done([self._batch])
         except BaseException:
-            if is_first:  # whoever waited is gone, and has not seen anything
+            if is_first:  # the caller that waited is gone, and has not seen anything
                 del self._is_observed
                 self._batch.observed -= 1
             raise
 
     def _observe(self) -> bool:
-        """Somebody awaits the outcome, or has it: `flush` and `close` do not raise it. False: that was so before."""
+        """A caller awaits the outcome, or has it: `flush` and `close` do not raise it. False: that was so before."""
         if hasattr(self, "_is_observed"):
             return False
         self._is_observed = True
@@ -177,7 +177,7 @@ class BatchDelivery(StaysHere):
         self.rows = sum(part.records for part in parts)
         """How many."""
 
-    def __await__(self) -> Generator[Any, None, list[WrittenRange]]:
+    def __await__(self) -> Generator[object, None, list[WrittenRange]]:
         """Waits for all acknowledgements. Raises the first failure."""
         if not self.done():
             yield from self._wait().__await__()

@@ -1,6 +1,6 @@
 """Records that any thread gives to a producer without waiting for its event loop to take each of them.
 
-Rule 1: whoever gives a record has it checked at once, in its own thread; the loop takes many at a time, in their order.
+Rule 1: a record is checked at once, in the thread that gives it; the loop takes many at a time, in their order.
 Rule 2: a record that would have to wait (for metadata, for room, for a transaction to begin), or whose partition a function of
         the caller's chooses, is not taken here: `put` waits, and raises at the caller.
 Rule 3: whatever is given to the loop after a record finds that record taken: a flush, a commit, a wait for its outcome. So a
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator
 from threading import RLock
-from typing import Any, Final
+from typing import Final
 
 from oncelog.client.produce.delivery import Delivery, RecordMetadata
 from oncelog.client.produce.sender import Sender
@@ -25,11 +25,11 @@ from oncelog.errors import IllegalStateError, InvalidRecordError, OncelogError
 from oncelog.types import PartitionId
 
 _NOT_TAKEN: Final = Batch(PartitionId("", -1), "", 0, 0)
-"""Where a record is until the loop has taken it: its outcome is not known, and nobody sets it."""
+"""Where a record is until the loop has taken it: its outcome is not known, and never set."""
 _RUN_ROWS: Final = 1_024
-"""What is queued in one go: where each batch takes one row, the rest of a run is copied for each of them."""
+"""So many rows are queued in one go: where each batch takes one row, the rest of a run is copied for each of them."""
 _NO_ROW: Final = Row("", None, None, None, 0, (), 0)
-"""What a record is that the loop has taken: its bytes are the batch's, and are free when that is written."""
+"""Stands for a record that the loop has taken: its bytes are the batch's, and are free when that is written."""
 
 
 class Given(Delivery):
@@ -38,13 +38,13 @@ class Given(Delivery):
     __slots__ = ("known_topic", "row")
 
     known_topic: Topic
-    """What was known of its topic when it was offered."""
+    """Its topic, as it was known when the record was offered."""
 
     def __init__(self, row: Row) -> None:
         self._batch = _NOT_TAKEN
         self._index = 0
         self.row = row
-        """What it is, until the loop has taken it."""
+        """The record, until the loop has taken it."""
 
     def taken(self, batch: Batch, index: int) -> None:
         """The loop has it in this batch."""
@@ -62,8 +62,8 @@ class Given(Delivery):
         self.taken(batch, 0)
         return batch
 
-    def __await__(self) -> Generator[Any, None, RecordMetadata]:
-        """As any delivery's. Raises `IllegalStateError` where it would wait for a batch that nobody resolves."""
+    def __await__(self) -> Generator[object, None, RecordMetadata]:
+        """As any delivery's. Raises `IllegalStateError` where it would wait for a batch that is never resolved."""
         self._check_taken()
         return super().__await__()
 
@@ -94,6 +94,7 @@ class Handover:
     ) -> None:
         self._writer = writer
         self._sender = sender
+        self._room = sender.room
         self._metadata = metadata
         self._is_open = is_open
         self._check = check
@@ -106,10 +107,10 @@ class Handover:
         self._lock = RLock()  # a signal handler may send, in the midst of a send of the same thread
 
     def given(
-        self, topic: str, value: Any, key: Any, partition: int | None, timestamp_ms: int | None, headers: Headers
+        self, topic: str, value: object, key: object, partition: int | None, timestamp_ms: int | None, headers: Headers
     ) -> Given | None:
         """A record, checked. None: it is traced, and its span begins on the loop. Raises as `Writer.checked`."""
-        if self._sender.traces is not None:
+        if self._sender.observer.records_origins:
             return None
         return Given(self._writer.checked(topic, value, key, partition, timestamp_ms, headers))
 
@@ -127,7 +128,7 @@ class Handover:
                 return False  # what the function raises is for the caller
         elif not 0 <= partition < topic.partitions:
             return False
-        if not self._sender.may_add(size, self._bytes + self._taking_bytes):
+        if not self._room.may_add(size, self._bytes + self._taking_bytes):
             return False
         given.known_topic = topic
         try:
@@ -138,7 +139,7 @@ class Handover:
             if self._told_turn != turn:  # two threads may both call: that is harmless, and no call would not be
                 soon(self._take)
                 self._told_turn = turn
-        except BaseException:  # a Ctrl-C: perhaps nobody has called the loop
+        except BaseException:  # a Ctrl-C: perhaps the loop was not called
             self._withdraw(given)
             raise
         return True
@@ -173,10 +174,10 @@ class Handover:
     def _queue(self, given: list[Given]) -> None:
         try:
             self._check()
-            self._sender.refuse_when_over()
+            self._room.refuse_when_over()
         except OncelogError as error:
             for item in given:  # it ends nothing: that would be the next transaction by now
-                self._sender.failures.add(item.refused(error))
+                self._sender.deliveries.failures.add(item.refused(error))
             return
         rest = deque(given)
         topics: dict[str, Topic] = {}
@@ -227,7 +228,7 @@ def _next_run(rest: deque[Given]) -> list[Given]:
 
 
 def _defect(cause: Exception) -> OncelogError:
-    """The error of a record that could not be queued for a reason that nobody has foreseen."""
+    """The error of a record that could not be queued for a reason that was not foreseen."""
     error = InvalidRecordError(f"the record could not be queued: {cause!r}")
     error.__cause__ = cause
     return error

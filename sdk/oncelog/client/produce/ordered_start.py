@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import types
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ class Turns:
         self._drawn += 1
         return self._drawn - 1
 
-    async def run(self, number: int, make_call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def run(self, number: int, make_call: Callable[[], Coroutine[object, None, T]]) -> T:
         """Makes the call in its turn and waits for its result. Never waits for another call's result."""
         try:
             if number != self._next:
@@ -40,7 +40,7 @@ class Turns:
         return await _begin(make_call(), lambda: self.give_up(number))
 
     def give_up(self, number: int) -> None:
-        """Whoever waits behind this number need not. Any number of times."""
+        """Calls behind this number need not wait for it. Any number of times."""
         if number < self._next or number in self._passed:
             return
         self._waiting.pop(number, None)
@@ -54,7 +54,7 @@ class Turns:
 
 
 @types.coroutine
-def _begin(call: Coroutine[Any, Any, T], on_begun: Callable[[], None]) -> Generator[Any, Any, T]:
+def _begin(call: Coroutine[object, None, T], on_begun: Callable[[], None]) -> Generator[object, None, T]:
     """Awaits the call; `on_begun` runs as soon as its first step is done."""
     try:
         waits_for = call.send(None)
@@ -69,7 +69,7 @@ def _begin(call: Coroutine[Any, Any, T], on_begun: Callable[[], None]) -> Genera
             call.close()
             raise
         except BaseException as error:
-            step: Callable[[], Any] = lambda error=error: call.throw(error)  # type: ignore[misc] # noqa: E731
+            step: Callable[[], object] = lambda error=error: call.throw(error)  # type: ignore[misc] # noqa: E731
         else:
             step = lambda value=value: call.send(value)  # type: ignore[misc] # noqa: E731
         try:

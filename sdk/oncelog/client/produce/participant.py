@@ -1,7 +1,7 @@
 """Many writers, one transaction: what each Spark task and the driver do.
 
 A task joins the open transaction of its micro-batch as a participant, with a producer id of its own, writes, flushes,
-and hands its result to the driver. The driver commits the winners in one call; everybody else's data aborts with the
+and hands its result to the driver. The driver commits the winners in one call; all other data aborts with the
 same decision.
 
 Rule 1: join, renew, commit and abort may be repeated; commit and abort name the transaction that join returned.
@@ -23,6 +23,8 @@ from oncelog.client.closing import Closing
 from oncelog.client.context import Context
 from oncelog.client.produce.delivery import BatchDelivery, Delivery
 from oncelog.client.produce.handover import Handover
+from oncelog.client.produce.observer import TransactionObserver
+from oncelog.client.produce.send_trace import transaction_observer_of
 from oncelog.client.produce.sender import Sender
 from oncelog.client.produce.txn_names import end_wait, name_of
 from oncelog.client.produce.writer import Headers, Message, Writer
@@ -33,7 +35,7 @@ from oncelog.config import ProducerConfig
 from oncelog.core.batch.identity import Identity, believed
 from oncelog.core.names import check_transactional_id
 from oncelog.trace import span_names
-from oncelog.trace.transaction_span import Scope, inside
+from oncelog.trace.transaction_span import Scope
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.value_types import NULL, Key, Value, fills_up
 from oncelog.wire import methods
@@ -45,7 +47,7 @@ _CLOSED = "the participant is closed: join the transaction again to write"
 class BatchToken:
     """Which batch of which application: Spark's query id and batch id, or Delta's `txnAppId` and `txnVersion`.
 
-    `expires`, in a commit: nobody ever writes this batch again, so its token goes with its transactional id.
+    `expires`, in a commit: this batch is never written again, so its token goes with its transactional id.
     """
 
     app_id: str
@@ -59,7 +61,7 @@ class BatchToken:
 
 @dataclass(frozen=True, slots=True)
 class ParticipantResult:
-    """What a participant wrote; plain values, so it can be pickled into a commit message.
+    """The records that a participant wrote; plain values, so it can be pickled into a commit message.
 
     `counts` are (topic id, partition, acknowledged records). `session_token` is a secret: the driver shows it with its commit
     or abort.
@@ -83,8 +85,8 @@ class BatchCommit:
 
 @dataclass(frozen=True, slots=True)
 class JoinOptions:
-    """Who joins what. `lease_ms`: idle time after which the transaction aborts; `max_duration_ms`: hard cap; 0 = the
-    coordinator's default. A later `write_attempt` (by order of text) beats an earlier one.
+    """Names the transaction and the participant that joins it. `lease_ms`: idle time after which the transaction aborts;
+    `max_duration_ms`: hard cap; 0 = the coordinator's default. A later `write_attempt` (by order of text) beats an earlier one.
     """
 
     transactional_id: str
@@ -105,7 +107,7 @@ class Participant(StaysHere, Generic[Key, Value]):
     ) -> None:
         check_transactional_id(options.transactional_id)
         self.options = options
-        """What was joined, by its names."""
+        """The transaction that was joined, by its names."""
         self.already_committed = False
         """True after `join`: the batch is committed, so write nothing and hand in no result."""
         self.committed_rows = 0
@@ -118,7 +120,7 @@ class Participant(StaysHere, Generic[Key, Value]):
         self._identity: Identity | None = None
         self._closing = Closing(context.home)
         self._renewing: asyncio.Task[None] | None = None
-        self._scope: Scope | None = None
+        self._observer: TransactionObserver | Scope = TransactionObserver()
 
     # ------------------------------------------------------------ life
 
@@ -128,14 +130,12 @@ class Participant(StaysHere, Generic[Key, Value]):
         Raises `ProducerFencedError` (a newer run owns the id), `BatchRolledBackError`, `TxnEndedError`, and
         `IllegalStateError` when it is closed meanwhile.
         """
-        if self._context.tracer is not None:
-            self._scope = Scope(self._context.tracer, span_names.TXN_PARTICIPANT)
+        self._observer = transaction_observer_of(self._context, span_names.TXN_PARTICIPANT)
         try:
-            with inside(self._scope):
+            with self._observer.inside():
                 return await self._join()
         except BaseException as error:
-            if self._scope is not None:
-                self._scope.end(error)
+            self._observer.end(error)
             raise
 
     async def _join(self) -> Participant[Key, Value]:
@@ -150,7 +150,7 @@ class Participant(StaysHere, Generic[Key, Value]):
             max_duration_ms=options.max_duration_ms,
         )
         reply = await self._caller.to_txn_coordinator(options.transactional_id, methods.JOIN_TRANSACTION, request)
-        if self._closing.is_begun:  # it would renew the lease for ever: nobody closes it once more
+        if self._closing.is_begun:  # it would renew the lease without end: it is not closed once more
             raise errors.IllegalStateError(_CLOSED)
         self.already_committed = reply.already_committed
         self.committed_rows = reply.committed_rows
@@ -167,9 +167,8 @@ class Participant(StaysHere, Generic[Key, Value]):
                 )
             )
             self._sender.reset(self._identity, errors.TxnEndedError("the participant has left"))
-            if self._scope is not None and self._sender.traces is not None:
-                self._scope.named(self._identity)
-                self._sender.traces.scope = self._scope.parent
+            self._observer.named(self._identity)
+            self._sender.observer.belong_to(self._observer.parent)
             if options.lease_ms > 0:
                 self._renewing = asyncio.get_running_loop().create_task(self._renew_for_ever(), name="oncelog-renew")
         return self
@@ -194,9 +193,8 @@ class Participant(StaysHere, Generic[Key, Value]):
     async def _close(self) -> None:
         self._sender.drop(errors.IllegalStateError(_CLOSED))
         self._sender.end()
-        if self._scope is not None:
-            acked = self._sender.acked
-            self._scope.end(self._sender.failure, partitions=len(acked), rows=sum(acked.values()))
+        acked = self._sender.deliveries.acked
+        self._observer.end(self._sender.deliveries.failure, partitions=len(acked), rows=sum(acked.values()))
         renewing, self._renewing = self._renewing, None
         if renewing is not None:
             renewing.cancel()
@@ -211,7 +209,7 @@ class Participant(StaysHere, Generic[Key, Value]):
 
     @property
     def session_token(self) -> bytes:
-        """A secret that shows that whoever aborts has joined; empty when nothing was joined."""
+        """A secret that shows that the one who aborts has joined; empty when nothing was joined."""
         return self._identity.session_token if self._identity is not None else b""
 
     @property
@@ -257,9 +255,11 @@ class Participant(StaysHere, Generic[Key, Value]):
         if self._closing.is_begun:
             raise errors.IllegalStateError(_CLOSED)
         await self._sender.flush()
-        if self._sender.failure is not None:
-            raise self._sender.failure.with_traceback(None)  # each flush raises it: it must not grow
-        counts = tuple((p.topic_id, p.partition, records) for p, records in sorted(self._sender.acked.items()))
+        if self._sender.deliveries.failure is not None:
+            raise self._sender.deliveries.failure.with_traceback(None)  # each flush raises it: it must not grow
+        counts = tuple(
+            (p.topic_id, p.partition, records) for p, records in sorted(self._sender.deliveries.acked.items())
+        )
         rows = sum(records for _, _, records in counts)
         return ParticipantResult(identity.txn_no, identity.producer_id, rows, counts, identity.session_token)
 
@@ -272,7 +272,7 @@ class Participant(StaysHere, Generic[Key, Value]):
     # ------------------------------------------------------------ lease
 
     async def renew(self) -> None:
-        """Keeps the transaction alive. Raises `TxnEndedError`, `TxnAbortedError` or `ProducerFencedError` when it is over."""
+        """Keeps the transaction alive. Raises `TxnEndedError`, `TxnAbortedError` or `ProducerFencedError` when it has ended."""
         who = self._joined()
         request = co.RenewTransactionRequest(name=name_of(who), owner_run=self.options.owner_run)
         lease_ms = self.options.lease_ms
@@ -287,8 +287,7 @@ class Participant(StaysHere, Generic[Key, Value]):
                 await self.renew()
             except errors.OncelogError as error:
                 if not error.retriable:
-                    self._sender.failure = error
-                    self._sender.drop(error)
+                    self._sender.fail(error)
                     return
 
 
@@ -311,7 +310,7 @@ class Batches:
         wait: str = "decided",
         timeout_ms: int | None = None,
     ) -> BatchCommit:
-        """Commits the winners' data and the token in one decision; `txn_no` 0: a batch that nobody joined.
+        """Commits the winners' data and the token in one decision; `txn_no` 0: a batch that no participant joined.
 
         `wait` is as in `Transaction.commit`: "visible" gives up the markers, and not the commit, after half of the time.
 
@@ -361,18 +360,15 @@ class Batches:
 
     @contextlib.contextmanager
     def _traced(self, name: str, transactional_id: str, txn_no: int) -> Iterator[None]:
-        if self._context.tracer is None:
-            yield
-            return
-        scope = Scope(self._context.tracer, name)
-        scope.named(Identity(transactional_id=transactional_id, txn_no=txn_no))
+        observer = transaction_observer_of(self._context, name)
+        observer.named(Identity(transactional_id=transactional_id, txn_no=txn_no))
         try:
-            with scope.inside():
+            with observer.inside():
                 yield
         except BaseException as error:
-            scope.end(error)
+            observer.end(error)
             raise
-        scope.end(outcome="committed" if name == span_names.TXN_COMMIT else "aborted")
+        observer.end(outcome="committed" if name == span_names.TXN_COMMIT else "aborted")
 
 
 def _winner(result: ParticipantResult) -> co.Winner:

@@ -3,7 +3,7 @@
 Rule 1: at most `max_in_flight` calls per broker; who comes later waits in `blocked` and is named when one ends.
 Rule 2: calls to one broker begin in the order in which their requests were made.
 Rule 3: every batch of a request gets exactly one answer, unless the call was cancelled by `cancel_all`.
-Rule 4: with acks=0 a leader names only the batches that it refused at once; nobody says where the others are.
+Rule 4: with acks=0 a leader names only the batches that it refused at once; where the others are is not known.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from functools import partial
 
 from oncelog import errors
 from oncelog.client.context import Context, now_ms
+from oncelog.client.produce.observer import SendObserver
 from oncelog.client.produce.ordered_start import Turns
-from oncelog.client.produce.send_trace import SendTraces
 from oncelog.core.consume.fetch_answer import MAX_OFFSET
 from oncelog.core.produce.accumulator import Batch
 from oncelog.types import PartitionId
@@ -71,7 +71,7 @@ class ProduceCalls:
         on_answer: Answered,
         on_free: Callable[[Iterable[PartitionId]], None],
         on_crash: Callable[[BaseException], None],
-        traces: SendTraces | None = None,
+        observer: SendObserver | None = None,
     ) -> None:
         self._context = context
         self._acks = acks
@@ -79,7 +79,7 @@ class ProduceCalls:
         self._on_answer = on_answer
         self._on_free = on_free
         self._on_crash = on_crash
-        self._traces = traces
+        self._observer = observer or SendObserver()
         self._lanes: dict[str, Lane] = {}
         self._requests: dict[Request, None] = {}
 
@@ -117,7 +117,7 @@ class ProduceCalls:
         request.task.cancel()
 
     def cancel_all(self) -> None:
-        """Ends every call; nobody is answered."""
+        """Ends every call; no batch is answered."""
         for request in self._requests:
             if request.task is not None:
                 request.task.cancel()
@@ -176,15 +176,14 @@ class ProduceCalls:
         encoded = [batch.encoded for batch in request.batches]
         payload = encoded[0] if len(encoded) == 1 else b"".join(encoded)
         address = request.lane.address
-        if self._traces is not None:
-            self._traces.calling(request.batches)
+        self._observer.sent(request.batches)
         request.is_sent = True
         reply, _ = await methods.PRODUCE.call(self._context.transport, address, message, timeout_ms, payload)
         return reply
 
 
 def _check(batches: list[Batch], reply: pb.ProduceReply) -> None:
-    """Raises `InvalidResponseError`: then nobody knows what was written, and the sender finds out."""
+    """Raises `InvalidResponseError`: then it is not known what was written, and the sender finds out."""
     asked = [batch.partition for batch in batches]
     if [(item.topic_id, item.partition) for item in reply.partitions] != asked:
         raise errors.InvalidResponseError("the leader answered for other batches than it was sent", sent=len(asked))

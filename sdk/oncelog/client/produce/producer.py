@@ -1,7 +1,7 @@
 """Writes records: idempotent by default, transactional with a `transactional_id`.
 
-Rule 1: `send` waits for room, not for the acknowledgement; `flush` and `close` raise the first failure nobody awaited.
-Rule 2: whoever starts a transactional producer fences the former one with the same transactional id.
+Rule 1: `send` waits for room, not for the acknowledgement; `flush` and `close` raise the first failure that no caller awaited.
+Rule 2: the start of a transactional producer fences the former one with the same transactional id.
 Rule 3: one transaction is open at a time; the next may begin as soon as the last one is decided.
 """
 
@@ -37,6 +37,7 @@ from oncelog.value_types import NULL, Key, Value, fills_up
 from oncelog.wire import methods
 
 
+# It has some 30 methods because most of them are its API, of one or two lines each.
 @fills_up
 class Producer(StaysHere, Generic[Key, Value]):
     """See the module. Made by `Client.producer(...)`; use it with `async with`."""
@@ -79,8 +80,8 @@ class Producer(StaysHere, Generic[Key, Value]):
             if self.config.transactional_id is not None:
                 if self._session is None:
                     self._session = await self._init_producer_id()
-            elif self.config.enable_idempotence and self._sender.identity is None:
-                self._sender.identity = await self._init_producer_id()
+            elif self.config.enable_idempotence and self._sender.deliveries.identities.current is None:
+                self._sender.deliveries.identities.current = await self._init_producer_id()
         return self
 
     async def __aenter__(self) -> Producer[Key, Value]:
@@ -103,7 +104,7 @@ class Producer(StaysHere, Generic[Key, Value]):
     @property
     def is_started(self) -> bool:
         """True once it has a producer id."""
-        return self._session is not None or self._sender.identity not in (None, NOBODY)
+        return self._session is not None or self._sender.deliveries.identities.current not in (None, NOBODY)
 
     def __repr__(self) -> str:
         name = "" if self.config.transactional_id is None else f", transactional_id={self.config.transactional_id!r}"
@@ -115,20 +116,20 @@ class Producer(StaysHere, Generic[Key, Value]):
 
     def open_batches(self) -> list[Batch]:
         """For `oncelog.client.produce.unclosed`: what is queued or under way."""
-        return self._sender.open_batches()
+        return list(self._sender.deliveries.open)
 
     def unfinished(self) -> unclosed.Unfinished:
         """For `oncelog.client.produce.unclosed`: how many records would be lost if this producer vanished now."""
         batches = self.open_batches()
-        unsent = sum(batch.record_count for batch in batches if batch.attempts == 0)
-        unanswered = sum(batch.record_count for batch in batches if batch.attempts > 0)
-        uncommitted = sum(self._sender.acked.values()) if self._current is not None else 0
+        unsent = sum(batch.record_count for batch in batches if batch.attempt.tries == 0)
+        unanswered = sum(batch.record_count for batch in batches if batch.attempt.tries > 0)
+        uncommitted = sum(self._sender.deliveries.acked.values()) if self._current is not None else 0
         return unclosed.Unfinished(unsent, unanswered, uncommitted)
 
     async def close(self, timeout_ms: int | None = None) -> None:
         """Aborts an open transaction, waits for what is on its way, at most `timeout_ms` (None = `close_timeout_ms`).
 
-        Nothing is taken from now on. Raises the first failure that nobody awaited. Idempotent: a further call waits for the
+        Nothing is taken from now on. Raises the first failure that no caller awaited. Idempotent: a further call waits for the
         same close. A cancellation drops what is still on its way. With `timeout_ms=0` nothing is asked for or waited for: an
         open transaction is not aborted, its time-out or the next producer of its transactional id does that.
         """
@@ -150,7 +151,7 @@ class Producer(StaysHere, Generic[Key, Value]):
             self._sender.end()
 
     def _raise_unseen(self) -> None:
-        failure = self._sender.failures.take()
+        failure = self._sender.deliveries.failures.take()
         if failure is not None and self.config.transactional_id is None:
             raise failure.with_traceback(None)  # its delivery raises it as well: it must not grow
 
@@ -204,7 +205,7 @@ class Producer(StaysHere, Generic[Key, Value]):
         return await self._writer.send_batch(topic, data, partition)
 
     async def flush(self) -> None:
-        """Waits until everything sent so far is acknowledged. Raises the first failure that nobody awaited."""
+        """Waits until everything sent so far is acknowledged. Raises the first failure that no caller awaited."""
         self._context.home.check()
         await self._sender.flush()
         self._raise_unseen()

@@ -1,43 +1,67 @@
-"""The spans of a producer: `create` where a record comes from, `send` while its batch is on its way.
+"""The observer that makes the spans of a producer: `create` where a record comes from, `send` while its batch is on its way.
 
-Rule 1: nothing here exists unless the client is traced, and nothing is kept for records that are not recorded.
+Rule 1: no such observer exists unless the client is traced, and it keeps nothing for records that are not recorded.
 Rule 2: the context of `create` goes into the record's headers before the record is batched, since header bytes count in the
         batch; a `traceparent` that the user has set stays, and is linked instead.
-Rule 3: a batch has one `send` from its first try to its outcome, below whoever sent its first recorded record, with links
-        to all others. It is started from what was noted then: the task that sends is nobody's child.
+Rule 3: a batch has one `send` from its first try to its outcome, below the call that sent its first recorded record, with links
+        to all others. It is started from what was noted then: the task that sends is the child of no span.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
 
-from oncelog.core.batch.record import HeaderList
+from oncelog.client.context import Context
+from oncelog.client.produce.observer import UNRECORDED, Origin, SendObserver, TransactionObserver
+from oncelog.core.batch.record import MAX_RECORD_HEADERS, HeaderList
 from oncelog.core.produce.accumulator import Batch
 from oncelog.errors import OncelogError
 from oncelog.trace import span_names, tracing
 from oncelog.trace.trace_context import TRACEPARENT
 from oncelog.trace.tracing import Kind, Span, Tracer
+from oncelog.trace.transaction_span import Scope
 
 
 class Created:
-    """Where records come from. `links` are contexts that the user has set in their headers."""
+    """The `create` span of one call, around it. `links` are contexts that the user has set in the headers of its records."""
 
-    __slots__ = ("links", "parent", "span")
+    __slots__ = ("_rows", "_traces", "links", "parent", "span")
 
-    def __init__(self, span: Span, parent: str) -> None:
+    def __init__(self, traces: SendTraces, span: Span, parent: str) -> None:
+        self._traces = traces
         self.span = span
         self.parent = parent
         self.links: list[str] = []
+        self._rows = 0
 
-    def end(self, error: BaseException | None, count: int = 0) -> None:
+    def __enter__(self) -> Created:
+        """The span has begun already."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """The records are queued, or refused."""
-        if count:
-            self.span.set({span_names.MESSAGE_COUNT: count})
+        if self._rows:
+            self.span.set({span_names.MESSAGE_COUNT: self._rows})
         tracing.end_with(self.span, error)
+
+    def headers(self, given: HeaderList) -> HeaderList:
+        """The headers of a record with the context in them, where there is room for it."""
+        return self._traces.headers(self, given, MAX_RECORD_HEADERS)
+
+    def queued(self, batch: Batch) -> None:
+        """A record, or Arrow rows, are in this batch now."""
+        self._traces.queued(batch, self)
+
+    def counted(self, records: int) -> None:
+        """How many records a call of many has queued."""
+        self._rows = records
 
 
 class _Sending:
-    """What is known of one batch."""
+    """The span of one batch, or what it will be made from."""
 
     __slots__ = ("links", "parent", "span")
 
@@ -47,25 +71,35 @@ class _Sending:
         self.span: Span | None = None
 
 
-class SendTraces:
-    """All that is on its way from one producer or participant. `scope` gives the parent of what is sent."""
+class SendTraces(SendObserver):
+    """See the module. One per producer or participant."""
+
+    records_origins = True
 
     def __init__(self, tracer: Tracer, client_id: str) -> None:
         self._tracer = tracer
         self._client_id = client_id
         self._sending: dict[Batch, _Sending] = {}
-        self.scope: Callable[[], str] = tracer.current
+        self._parent: Callable[[], str] = tracer.current
+
+    def belong_to(self, parent: Callable[[], str]) -> None:
+        """The parent of all spans from now on."""
+        self._parent = parent
 
     # ------------------------------------------------------------ records
 
+    def origin(self, topic: str) -> Origin:
+        """`create`, for the writer."""
+        return self.create(topic) or UNRECORDED
+
     def create(self, topic: str) -> Created | None:
         """Begins a `create` span; None when it is not recorded."""
-        parent = self.scope()
+        parent = self._parent()
         if not self._tracer.wants(parent):
             return None
         named = span_names.messaging(span_names.CREATE, topic, client_id=self._client_id)
         span = self._tracer.record(span_names.messaging_span(span_names.CREATE, topic), Kind.PRODUCER, parent, named)
-        return Created(span, parent) if span.sampled else None
+        return Created(self, span, parent) if span.sampled else None
 
     def headers(self, created: Created, given: HeaderList, room: int) -> HeaderList:
         """A record's headers with the context in them; at most `room` headers in all."""
@@ -91,8 +125,10 @@ class SendTraces:
 
     # ------------------------------------------------------------ batches
 
-    def calling(self, batches: Iterable[Batch]) -> None:
-        """This task makes a call with these batches now. With nobody's, else the broker would begin a trace of its own."""
+    def sent(self, batches: Iterable[Batch]) -> None:
+        """The task's calls belong to the batches from now on; to no span where none is recorded, because the broker would
+        begin a trace of its own.
+        """
         if not self._sending:
             TRACEPARENT.set(tracing.NOBODY)
             return
@@ -104,15 +140,23 @@ class SendTraces:
                 contexts.append(sending.span.traceparent)
         tracing.work_for(contexts)
 
-    def resolved(self, batch: Batch, error: OncelogError | None) -> None:
-        """The outcome of a batch is known."""
+    def acknowledged(self, batch: Batch) -> None:
+        """Ends the batch's span."""
+        span = self._ended(batch)
+        if span is not None:
+            if batch.base_offset >= 0:
+                span.set({span_names.OFFSET: batch.base_offset})
+            tracing.end_with(span, None)
+
+    def failed(self, batch: Batch, error: OncelogError) -> None:
+        """Ends the batch's span with the error."""
+        span = self._ended(batch)
+        if span is not None:
+            tracing.end_with(span, error)
+
+    def _ended(self, batch: Batch) -> Span | None:
         sending = self._sending.pop(batch, None)
-        if sending is None:
-            return
-        span = sending.span or self._start(batch, sending)
-        if error is None and batch.base_offset >= 0:
-            span.set({span_names.OFFSET: batch.base_offset})
-        tracing.end_with(span, error)
+        return None if sending is None else sending.span or self._start(batch, sending)
 
     def _start(self, batch: Batch, sending: _Sending) -> Span:
         named = span_names.messaging(
@@ -125,3 +169,13 @@ class SendTraces:
         links: Sequence[str] = [link for link in sending.links if link != sending.parent]
         name = span_names.messaging_span(span_names.SEND, batch.topic)
         return self._tracer.start(name, Kind.CLIENT, sending.parent, named, links)
+
+
+def observer_of(context: Context) -> SendObserver:
+    """The observer of a producer of this client."""
+    return SendObserver() if context.tracer is None else SendTraces(context.tracer, context.config.client_id)
+
+
+def transaction_observer_of(context: Context, name: str) -> TransactionObserver | Scope:
+    """The observer of a transaction, or a participant, that begins now; `name` is that of its span."""
+    return TransactionObserver() if context.tracer is None else Scope(context.tracer, name)

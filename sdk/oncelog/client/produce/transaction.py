@@ -8,36 +8,64 @@ Rule 3: cancellation aborts, and neither an abort nor a commit under way is cut 
 Rule 4: one partition is enrolled by its leader with the first write; several, known up front, in one call before it.
 """
 
+# Theory of operation. All transactions of a producer share its session (producer id and epoch) and its sender. A transaction is
+# named by that session and a number; the coordinator decides each number once, so a late or repeated request of one transaction
+# can never touch the next one. A transaction object lives through these steps:
+#
+#     begin    `Producer` gives it its turn, which means: the transaction before it is decided. It gets the next number, and the
+#              sender starts afresh under it (`Sender.reset`). The coordinator is not asked.
+#     send     records go through `Writer` to the sender. Each batch carries the number. The leader of a partition enrols the
+#              partition at the coordinator when its first batch comes; `send_batch`, which knows several partitions before it
+#              writes, enrols them in one call. The first record or offset makes the transaction *touched*: from then on the
+#              coordinator may know of it.
+#     commit   waits for every send (`Sender.flush`), then asks the coordinator, with the number of records of each partition.
+#              The coordinator makes the decision durable, answers, and writes a marker to each partition; with `wait="visible"`
+#              it answers after the markers.
+#     abort    drops what is not acknowledged, and asks the coordinator. What is in the logs already is skipped by readers.
+#
+# What is legal in which state, which failure the caller gets and what an answer means, is `TransactionCore`'s;
+# docs/internals/states.md draws its table. A commit or an abort runs in a task of its own (`Ending`), because the caller may be
+# cancelled while it is under way, and may ask again: it then waits for the same task. Requests are made by `TransactionCalls`.
+# This file puts these together, for the one event loop on which all of it runs, and asks the core before and after everything
+# that it awaits.
+#
+# Three things may end a transaction while its block runs: a send that fails (then only an abort is left, and every call raises
+# that first failure), the coordinator (a time-out, or a newer producer of the same transactional id; the next call learns of
+# it), and `Producer.close`, which aborts it.
+
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import Any, Generic, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from oncelog import errors
 from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, offset_entries
 from oncelog.client.context import Context, now_ms
 from oncelog.client.produce.delivery import BatchDelivery, Delivery
+from oncelog.client.produce.ending import Ending, Work
 from oncelog.client.produce.handover import Handover
+from oncelog.client.produce.observer import TransactionObserver
+from oncelog.client.produce.send_trace import transaction_observer_of
 from oncelog.client.produce.sender import Sender
-from oncelog.client.produce.txn_names import end_wait, name_of
+from oncelog.client.produce.transaction_calls import TransactionCalls
+from oncelog.client.produce.txn_names import end_wait
 from oncelog.client.produce.writer import Headers, Message, Writer
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata, created_again
 from oncelog.client.stays_here import StaysHere
 from oncelog.config import ProducerConfig
 from oncelog.core.batch.identity import Identity
-from oncelog.core.causes import because
 from oncelog.core.produce.transaction import TransactionCore, TransactionState
 from oncelog.trace import span_names
-from oncelog.trace.transaction_span import Scope, inside
+from oncelog.trace.transaction_span import Scope
 from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
 from oncelog.value_types import NULL, Key, Value, fills_up
-from oncelog.wire import methods
+
+T = TypeVar("T")
 
 
 class Owner(Protocol):
@@ -58,7 +86,7 @@ class Owner(Protocol):
 
 
 class HasOffsets(Protocol):
-    """What a consumer returns: records that know where reading goes on, and for which group."""
+    """The result of a consumer's poll: records that know where reading goes on, and for which group."""
 
     @property
     def offsets(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
@@ -71,6 +99,7 @@ class HasOffsets(Protocol):
         ...
 
 
+# It has some 30 methods because half of them are its API, of one or two lines each.
 @fills_up
 class Transaction(StaysHere, Generic[Key, Value]):
     """See the module. Made by `Producer.transaction()`; used once."""
@@ -81,16 +110,12 @@ class Transaction(StaysHere, Generic[Key, Value]):
         self._metadata = metadata
         self._caller = caller
         self._sender = sender
-        self._config: ProducerConfig = producer.config
-        self._writer = Writer(context, metadata, self._config, sender, self._touch, self._enrol_ahead)
+        self._writer = Writer(context, metadata, producer.config, sender, self._touch, self._enrol_ahead)
         self._core: TransactionCore | None = None
-        self._identity = Identity()
+        self._calls = TransactionCalls(caller, metadata, Identity())
+        self._ending = Ending(context.config.close_timeout_ms, lambda: self._begun().cut_short())
+        self._observer: TransactionObserver | Scope = TransactionObserver()
         self._visible = False
-        self._is_given_up = False  # its caller called abort()
-        self._ending: asyncio.Task[None] | None = None
-        self._waiting = 0  # for the end that is under way
-        self._begun_ms = 0
-        self._scope: Scope | None = None
 
     # ------------------------------------------------------------ what it is
 
@@ -98,7 +123,7 @@ class Transaction(StaysHere, Generic[Key, Value]):
     def txn_no(self) -> int:
         """Number of this transaction under its transactional id. Raises `IllegalStateError` before `begin`.
 
-        Whoever looks at it may note it down, so from then on it is this transaction's, also if nothing is ever sent.
+        A caller that looks at it may note it down, so from then on it is this transaction's, also if nothing is ever sent.
         """
         core = self._begun()
         core.is_touched = True
@@ -146,20 +171,18 @@ class Transaction(StaysHere, Generic[Key, Value]):
             raise errors.IllegalStateError(
                 "this transaction has begun already; call producer.transaction() for a new one"
             )
-        if self._context.tracer is not None:
-            self._scope = Scope(self._context.tracer, span_names.TXN)
+        self._observer = transaction_observer_of(self._context, span_names.TXN)
         try:
-            with inside(self._scope):
-                self._identity = await self._producer._take_turn(self)
+            with self._observer.inside():
+                identity = await self._producer._take_turn(self)
         except BaseException as error:
-            self._trace_end(error)
+            self._observed_end(error)
             raise
-        if self._scope is not None and self._sender.traces is not None:
-            self._scope.named(self._identity)
-            self._sender.traces.scope = self._scope.parent
-        self._core = TransactionCore(self._identity.txn_no)
-        self._begun_ms = now_ms()
-        self._sender.reset(self._identity, errors.TxnEndedError("the transaction is over"))
+        self._observer.named(identity)
+        self._sender.observer.belong_to(self._observer.parent)
+        self._core = TransactionCore(identity.txn_no, now_ms(), self._producer.config.transaction_timeout_ms)
+        self._calls = TransactionCalls(self._caller, self._metadata, identity)
+        self._sender.reset(identity, errors.TxnEndedError("the transaction is over"))
         return self
 
     async def __aenter__(self) -> Transaction[Key, Value]:
@@ -170,11 +193,12 @@ class Transaction(StaysHere, Generic[Key, Value]):
     ) -> None:
         """Commits, or aborts when the block raised. An error of that abort does not hide the block's.
 
-        Raises why nothing is committed, also when somebody else ended it while the block ran: as a close of the producer does.
+        Raises why nothing is committed, also when it was ended from elsewhere while the block ran, as by a close of the
+        producer.
         """
         if self._begun().is_over:
             if error is None:
-                self._refuse_loss()
+                self._begun().check_no_loss()
             return
         if error is None:
             try:
@@ -186,12 +210,6 @@ class Transaction(StaysHere, Generic[Key, Value]):
                 raise
         elif self._begun().state is not TransactionState.COMMITTING:
             await self._abort_quietly()
-
-    def _refuse_loss(self) -> None:
-        """Raises why it is not committed, unless its caller aborted it."""
-        core = self._begun()
-        if core.state is not TransactionState.COMMITTED and not self._is_given_up and core.error is not None:
-            raise core.error.with_traceback(None)
 
     async def _abort_quietly(self) -> None:
         try:
@@ -224,7 +242,7 @@ class Transaction(StaysHere, Generic[Key, Value]):
     def _takes_records(self) -> bool:
         """One was sent already, and nothing has ended or failed the transaction since."""
         core = self._core
-        if core is None or self._sender.failure is not None:
+        if core is None or self._sender.deliveries.failure is not None:
             return False
         return core.state is TransactionState.OPEN and core.is_touched
 
@@ -241,14 +259,14 @@ class Transaction(StaysHere, Generic[Key, Value]):
         return await self._writer.send_batch(topic, data, partition)
 
     async def send_offsets(
-        self, read: HasOffsets | Mapping[TopicPartition, Any], group: GroupMetadata | None = None
+        self, read: HasOffsets | Mapping[TopicPartition, OffsetAndMetadata | int], group: GroupMetadata | None = None
     ) -> None:
         """Commits offsets with this transaction: those of a consumer's batch, or a mapping and the group's metadata.
 
         Raises `IllegalStateError` without a group, `UnknownTopicError` when a topic was created again since its offset was
         read (then abort), and what fences a stale member (`FencedMemberEpochError`, ...).
         """
-        offsets: Mapping[TopicPartition, Any] = read if isinstance(read, Mapping) else read.offsets
+        offsets = read if isinstance(read, Mapping) else read.offsets
         found = group if isinstance(read, Mapping) else group or read.group
         if found is None or not found.group_id:
             raise errors.IllegalStateError("offsets belong to a group: give the consumer a group_id")
@@ -262,16 +280,7 @@ class Transaction(StaysHere, Generic[Key, Value]):
             again = created_again(*outdated[0], "abort, and go on with what the consumer returns next")
             core.fail(again)
             raise again
-        request = co.SendOffsetsRequest(
-            name=name_of(self._identity), member=found.to_proto(), commit_sequence=sequence, offsets=entries
-        )
-        try:
-            with inside(self._scope):
-                await self._caller.to_group_coordinator(found.group_id, methods.SEND_OFFSETS, request)
-        except errors.OncelogError as error:
-            told = self._explained(error)
-            core.fail(told)
-            raise told from told.__cause__
+        await self._call(core, self._calls.send_offsets(found, sequence, entries))
 
     async def flush(self) -> None:
         """Waits until every send of this transaction is acknowledged. Raises the first failure."""
@@ -281,48 +290,24 @@ class Transaction(StaysHere, Generic[Key, Value]):
 
     def _touch(self) -> TransactionCore:
         core = self._begun()
-        if self._sender.failure is not None and core.state is TransactionState.OPEN:
-            core.fail(self._explained(self._sender.failure))
-        core.check_open()
-        core.is_touched = True
+        core.touch(self._sender.deliveries.failure, now_ms())
         return core
 
     async def _enrol_ahead(self, partitions: list[PartitionId]) -> None:
         core = self._touch()
         new = core.to_enrol(partitions)
-        if not new:
-            return
-        request = co.EnrolPartitionsRequest(
-            name=name_of(self._identity),
-            partitions=[
-                types_pb2.TopicPartition(
-                    topic=self._metadata.topic_name(p.topic_id) or "", partition=p.partition, topic_id=p.topic_id
-                )
-                for p in new
-            ],
-        )
-        try:
-            with inside(self._scope):
-                await self._caller.to_txn_coordinator(
-                    self._identity.transactional_id, methods.ENROL_PARTITIONS, request
-                )
-        except errors.OncelogError as error:
-            told = self._explained(error)
-            core.fail(told)
-            raise told from told.__cause__
-        core.enrolled(new)
+        if new:
+            await self._call(core, self._calls.enrol(new))
+            core.enrolled(new)
 
-    def _explained(self, error: errors.OncelogError) -> errors.OncelogError:
-        """The error; where the transaction ended because its time was over, one that says this."""
-        limit_ms = self._config.transaction_timeout_ms
-        ended = isinstance(error, errors.TxnEndedError | errors.TxnAbortedError)
-        if not ended or now_ms() - self._begun_ms < limit_ms:
-            return error
-        told = type(error)(
-            f"the transaction timed out after {limit_ms} ms (transaction_timeout_ms), and was aborted: begin a new one",
-            txn_no=self._begun().txn_no,
-        )
-        return because(told, error)
+    async def _call(self, core: TransactionCore, call: Coroutine[object, None, T]) -> T:
+        """Makes a call as a part of the transaction, which its error fails."""
+        try:
+            with self._observer.inside():
+                return await call
+        except errors.OncelogError as error:
+            explained = core.fail_with(error, now_ms())
+            raise explained from explained.__cause__
 
     # ------------------------------------------------------------ end
 
@@ -340,193 +325,94 @@ class Transaction(StaysHere, Generic[Key, Value]):
         self._context.home.check()
         core = self._begun()
         if core.state is not TransactionState.COMMITTED:
-            if core.state is TransactionState.OPEN and self._sender.failure is not None:
-                core.fail(self._explained(self._sender.failure))
+            core.note_failure(self._sender.deliveries.failure, now_ms())
             core.begin_commit()
-            if await self._finish(span_names.TXN_COMMIT, partial(self._commit, awaited)):
+            if await self._ending.run(self._observed(span_names.TXN_COMMIT, partial(self._commit, core, awaited))):
                 return
         if wait == "visible" and core.is_touched and not self._visible:
-            await self._wait_visible()
+            self._visible = await self._calls.wait_visible()
 
-    async def _commit(self, wait: co.EndWait) -> None:
-        core = self._begun()
+    async def _commit(self, core: TransactionCore, wait: co.EndWait) -> None:
         await self._sender.flush()
-        if self._sender.failure is not None:
-            core.reopen_for_abort()
-            core.fail(self._explained(self._sender.failure))
-            core.begin_commit()  # raises it
+        core.flushed(self._sender.deliveries.failure, now_ms())
         if not core.is_touched:
-            self._finished(is_committed=True)
+            self._decided(core, is_committed=True)
             return
+        counts = dict.fromkeys(core.enrolled_partitions(), 0) | self._sender.deliveries.acked
         try:
-            reply = await self._end(self._commit_request(wait))
+            reply = await self._end(core, self._calls.commit(counts, wait))
         except errors.TxnAbortedError as error:
-            told = self._explained(error)
-            core.fail(told)
-            self._finished(is_committed=False)
-            raise told from told.__cause__
+            explained = core.commit_refused(error, now_ms())
+            self._producer._transaction_over(self, None)
+            raise explained from explained.__cause__
         self._visible = reply.visible
-        self._finished(is_committed=reply.outcome == types_pb2.TRANSACTION_OUTCOME_COMMITTED)
-        if reply.outcome != types_pb2.TRANSACTION_OUTCOME_COMMITTED:
-            aborted = errors.TxnAbortedError("the coordinator had aborted the transaction", txn_no=core.txn_no)
-            told = self._explained(aborted)
-            core.fail(told)
-            raise told
-
-    async def _wait_visible(self) -> None:
-        """It is committed, by a call that may not have waited for the markers: asked again, it changes nothing but waits.
-
-        Raises why nobody said that they are in; the message says that it is committed.
-        """
-        request = co.EndTransactionRequest(
-            name=name_of(self._identity), outcome=types_pb2.TRANSACTION_OUTCOME_COMMITTED, wait=co.END_WAIT_VISIBLE
-        )
-        transactional_id = self._identity.transactional_id
-        try:
-            reply = await self._caller.to_txn_coordinator(transactional_id, methods.END_TRANSACTION, request)
-        except errors.OncelogError as error:
-            told = type(error)(
-                f"the transaction is committed, but nobody said that all markers are in: {error.message}"
-            )
-            told.context = dict(error.context)
-            raise because(told, error) from error
-        self._visible = reply.visible
-
-    def _commit_request(self, wait: co.EndWait) -> co.EndTransactionRequest:
-        counts = dict.fromkeys(self._begun().enrolled_partitions(), 0) | self._sender.acked
-        return co.EndTransactionRequest(
-            name=name_of(self._identity),
-            outcome=types_pb2.TRANSACTION_OUTCOME_COMMITTED,
-            wait=wait,
-            counts=[
-                co.PartitionCount(topic_id=p.topic_id, partition=p.partition, records=records)
-                for p, records in counts.items()
-            ],
-        )
+        aborted = core.commit_answered(reply.outcome == types_pb2.TRANSACTION_OUTCOME_COMMITTED, now_ms())
+        self._producer._transaction_over(self, None)
+        if aborted is not None:
+            raise aborted
 
     async def abort(self) -> None:
         """Aborts; once it is aborted this does nothing. Raises `IllegalStateError` once a commit was asked for."""
-        self._is_given_up = True
-        if self._begun().state is TransactionState.ABORTED:
+        core = self._begun()
+        core.is_given_up = True
+        if core.state is TransactionState.ABORTED:
             return
         self._context.home.check()
-        self._begun().begin_abort()
-        await self._finish(span_names.TXN_ABORT, self._abort)
+        core.begin_abort()
+        await self._ending.run(self._observed(span_names.TXN_ABORT, partial(self._abort, core)))
+
+    async def _abort(self, core: TransactionCore) -> None:
+        self._sender.drop(errors.TxnAbortedError("the transaction was aborted"))
+        if core.is_touched:
+            try:
+                self._visible = (await self._end(core, self._calls.abort())).visible
+            except errors.TxnAbortedError:
+                pass
+        self._decided(core, is_committed=False)
 
     async def _leave(self, timeout_ms: int) -> None:
         """For `Producer.close`: aborts it where it can, and waits for its end, at most this long. Raises nothing of that.
 
-        Without time it begins no abort, and still gives up the end that is under way: whoever waits for it is told so.
+        Without time it begins no abort, and still gives up the end that is under way: those who wait for it get an error.
         """
         core = self._begun()
-        can_abort = core.state in (TransactionState.OPEN, TransactionState.FAILED, TransactionState.ABORTING)
-        if can_abort and timeout_ms > 0:
-            if core.state is TransactionState.OPEN:  # the block that is in it must not end as if it were committed
-                core.fail(errors.IllegalStateError("the producer was closed: its transaction was aborted"))
-            core.begin_abort()
-            self._started(span_names.TXN_ABORT, self._abort)
-        task = self._ending
-        if task is None:
-            return
+        if timeout_ms > 0 and core.begin_leave():
+            self._ending.start(self._observed(span_names.TXN_ABORT, partial(self._abort, core)))
+        await self._ending.leave(timeout_ms)
+
+    async def _end(
+        self, core: TransactionCore, call: Coroutine[object, None, co.EndTransactionReply]
+    ) -> co.EndTransactionReply:
+        """Makes the call that ends it. An error that is definite, and no outcome, ends the producer's session."""
         try:
-            if timeout_ms > 0:
-                await asyncio.wait((task,), timeout=timeout_ms / 1000)
-        finally:
-            task.cancel()  # if it runs still: the coordinator's time-out ends an abort, and keeps a commit that it heard of
-
-    def _started(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
-        """Begins the end. False: it is under way already, and it is the same one, else it could not be asked for."""
-        if self._ending is not None and not self._ending.done():
-            return False
-        self._ending = asyncio.get_running_loop().create_task(self._traced(name, work))
-        self._ending.add_done_callback(_seen)
-        return True
-
-    async def _finish(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
-        """Waits for the end; so does a cancellation (at most `close_timeout_ms`) before it goes on. False: it was joined."""
-        is_first = self._started(name, work)
-        task = self._ending
-        assert task is not None
-        self._waiting += 1
-        try:
-            await asyncio.wait((task,))
-        except asyncio.CancelledError:
-            await asyncio.wait((task,), timeout=self._context.config.close_timeout_ms / 1000)
-            if not task.done() and self._waiting == 1:
-                task.cancel()
-                self._ending = None  # who asks again begins anew
-            raise
-        finally:
-            self._waiting -= 1
-        if task.cancelled():
-            raise self._cut_short()
-        task.result()
-        return is_first
-
-    def _cut_short(self) -> errors.OncelogError:
-        core = self._begun()
-        if core.state is TransactionState.COMMITTING:
-            return errors.CommitOutcomeUnknownError(
-                "the producer was closed before the commit was answered: get_outcome() tells what became of it",
-                txn_no=core.txn_no,
-            )
-        return errors.IllegalStateError(
-            "the producer was closed before its transaction was aborted", txn_no=core.txn_no
-        )
-
-    async def _traced(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        try:
-            await (work() if self._scope is None else self._scope.run(name, work()))
-        except BaseException as error:
-            if self._begun().is_over or isinstance(error, errors.CommitOutcomeUnknownError):
-                self._trace_end(error)
-            raise
-        self._trace_end(None)
-
-    def _trace_end(self, error: BaseException | None) -> None:
-        if self._scope is not None:
-            outcome = self.outcome if self._core is not None else "none"
-            self._scope.end(error, outcome=outcome, partitions=len(self._sender.acked))
-
-    async def _abort(self) -> None:
-        core = self._begun()
-        self._sender.drop(errors.TxnAbortedError("the transaction was aborted"))
-        if core.is_touched:
-            request = co.EndTransactionRequest(
-                name=name_of(self._identity), outcome=types_pb2.TRANSACTION_OUTCOME_ABORTED, wait=co.END_WAIT_DECIDED
-            )
-            try:
-                reply = await self._end(request)
-            except errors.TxnAbortedError:
-                pass
-            else:
-                self._visible = reply.visible
-        self._finished(is_committed=False)
-
-    async def _end(self, request: co.EndTransactionRequest) -> co.EndTransactionReply:
-        """Asks until the answer is definite, or the deadline passes."""
-        try:
-            return await self._caller.end_at_txn_coordinator(
-                self._identity.transactional_id, methods.END_TRANSACTION, request
-            )
+            return await call
         except errors.TxnAbortedError:
             raise
         except errors.OncelogError as error:
-            if not error.retriable and not self._is_of_closed_client(error):
-                self._begun().die(error)
+            is_of_closed_client = isinstance(error, errors.IllegalStateError) and self._context.home.is_closed
+            if not error.retriable and not is_of_closed_client:
+                core.die(error)
                 self._producer._transaction_over(self, error)
             raise
 
-    def _is_of_closed_client(self, error: errors.OncelogError) -> bool:
-        """It is no word of the coordinator's."""
-        return isinstance(error, errors.IllegalStateError) and self._context.home.is_closed
-
-    def _finished(self, is_committed: bool) -> None:
-        self._begun().decided(is_committed)
+    def _decided(self, core: TransactionCore, is_committed: bool) -> None:
+        core.decided(is_committed)
         self._producer._transaction_over(self, None)
 
+    def _observed(self, name: str, work: Work) -> Work:
+        """The work of an end, as its observer sees it."""
 
-def _seen(task: asyncio.Task[None]) -> None:
-    """Whoever waited has the error; who was cancelled while he waited knows no more than that."""
-    if not task.cancelled():
-        task.exception()
+        async def whole() -> None:
+            try:
+                await self._observer.run(name, work())
+            except BaseException as error:
+                if self._begun().is_over or isinstance(error, errors.CommitOutcomeUnknownError):
+                    self._observed_end(error)
+                raise
+            self._observed_end(None)
+
+        return whole
+
+    def _observed_end(self, error: BaseException | None) -> None:
+        outcome = self.outcome if self._core is not None else "none"
+        self._observer.end(error, outcome=outcome, partitions=len(self._sender.deliveries.acked))

@@ -12,7 +12,7 @@ _WAITS: Final = {"decided": co.END_WAIT_DECIDED, "visible": co.END_WAIT_VISIBLE}
 
 
 def end_wait(wait: str) -> co.EndWait:
-    """What an end waits for. Raises `ConfigError` for anything but "decided" and "visible"."""
+    """The wait of an end, as requests have it. Raises `ConfigError` for anything but "decided" and "visible"."""
     if wait not in _WAITS:
         raise ConfigError('wait is "decided" or "visible"', given=wait)
     return _WAITS[wait]

@@ -2,7 +2,7 @@
 
 Rule 1: the garbage collection of an open producer, or the end of the interpreter before its `close`, gives a `ResourceWarning`
         and, when records are lost by that, one line in the log with their number.
-Rule 2: nothing is sent from here for a producer of asyncio: its event loop is over, or belongs to somebody else. The façade
+Rule 2: nothing is sent from here for a producer of asyncio: its event loop has ended, or belongs to other work. The façade
         without `await` has a loop that still runs when the interpreter ends: `rescue` sends what it can in `EXIT_FLUSH_MS`.
 Rule 3: only the process that made a producer speaks of it: a forked child has copies that were never its own.
 """
@@ -128,8 +128,8 @@ async def _rescue(producer: Closable, timeout_ms: int) -> None:
     except Exception as error:  # what was not acknowledged is counted below
         log.debug("closing %s: %s", producer, error)
     lost = [batch for batch in batches if not batch.done or batch.error is not None]
-    unsent = sum(batch.record_count for batch in lost if batch.attempts == 0)
-    unanswered = sum(batch.record_count for batch in lost if batch.attempts > 0)
+    unsent = sum(batch.record_count for batch in lost if batch.attempt.tries == 0)
+    unanswered = sum(batch.record_count for batch in lost if batch.attempt.tries > 0)
     left = Unfinished(unsent, unanswered, before.uncommitted)
     producer.watched_in = 0
     _tell(producer, "was closed by the end of the interpreter", left, _SYNC_ADVICE)

@@ -3,7 +3,7 @@
 Rule 1: everything about one record is checked before it is queued, so a mistake is the caller's, at once.
 Rule 2: without a serializer, text becomes UTF-8 and bytes stay; anything else is refused with a hint.
 Rule 3: rows without a key stay on one partition until a batch is full (and, outside transactions, until it is sent).
-Rule 4: whoever waited (for metadata, for room) asks once more whether its transaction still takes records, right before it
+Rule 4: a call that waited (for metadata, for room) asks once more whether its transaction still takes records, right before it
         queues them: all transactions of a producer share one sender, which would write what is late in the next one.
 """
 
@@ -11,18 +11,18 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, SupportsIndex, TypeVar
 
 from oncelog.client.context import Context
 from oncelog.client.produce.delivery import BatchDelivery, Delivery, Part, Parts
-from oncelog.client.produce.send_trace import Created
+from oncelog.client.produce.observer import UNRECORDED, Origin
 from oncelog.client.produce.sender import Sender
 from oncelog.client.routing.metadata import Metadata, Topic, no_partition
 from oncelog.config import ProducerConfig
 from oncelog.core.batch.hashing import partition_for_key
 from oncelog.core.batch.record import MAX_RECORD_HEADERS, TIMESTAMP_MAX_MS, HeaderList, not_milliseconds
-from oncelog.core.produce.accumulator import Batch, Row, row_bytes
+from oncelog.core.produce.accumulator import ArrowRows, ArrowTable, Batch, Row, row_bytes
 from oncelog.errors import InvalidRecordError, UnknownTopicError
 from oncelog.types import PartitionId
 from oncelog.value_types import NULL, K, Serializer, V, fills_up
@@ -46,7 +46,7 @@ class Message(NamedTuple, Generic[K, V]):
 
 class Writer:
     """See the module. `check` raises why a transaction takes no records; it was asked before anything here is called. `enrol`
-    is told the partitions of a `send_batch` before they are written.
+    gets the partitions of a `send_batch` before they are written.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class Writer:
         self._metadata = metadata
         self._config = config
         self._sender = sender
+        self._room = sender.room
         self._check = check
         self._enrol = enrol
         self._sticky: dict[str, int] = {}
@@ -71,47 +72,42 @@ class Writer:
     async def send(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: object = None,
+        key: object = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
     ) -> Delivery:
         """Queues one record; waits for metadata and room, not for the acknowledgement."""
-        traces = self._sender.traces
-        if traces is None or (created := traces.create(topic)) is None:
+        observer = self._sender.observer
+        if not observer.records_origins or (origin := observer.origin(topic)) is UNRECORDED:
             return Delivery(*await self.queue(self.checked(topic, value, key, partition, timestamp_ms, headers)))
-        return Delivery(*await self._send_traced(topic, Message(value, key, headers, partition, timestamp_ms), created))
+        with origin:
+            return Delivery(*await self._queue_of(origin, topic, value, key, partition, timestamp_ms, headers))
 
-    async def _send_traced(self, topic: str, row: Message, created: Created) -> tuple[Batch, int]:
-        error: BaseException | None = None
-        try:
-            options = (row.value, row.key, row.partition, row.timestamp_ms, row.headers)
-            return await self.queue(self.checked(topic, *options, created), created)
-        except BaseException as failure:
-            error = failure
-            raise
-        finally:
-            created.end(error)
+    async def _queue_of(
+        self,
+        origin: Origin,
+        topic: str,
+        value: object,
+        key: object,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Headers,
+    ) -> tuple[Batch, int]:
+        """`queue` of a record whose origin is recorded."""
+        pairs = origin.headers(checked_headers(headers) if headers else ())
+        placed = await self.queue(self.checked(topic, value, key, partition, timestamp_ms, pairs))
+        origin.queued(placed[0])
+        return placed
 
-    def _created(self, topic: str) -> Created | None:
-        """Where the rows of a call come from; None when that is not recorded."""
-        return None if self._sender.traces is None else self._sender.traces.create(topic)
-
-    async def queue(self, row: Row, created: Created | None = None) -> tuple[Batch, int]:
+    async def queue(self, row: Row) -> tuple[Batch, int]:
         """Queues a checked record; waits for metadata and room. Its batch, and its index there. Raises as `Producer.send`."""
         name, number, _, _, _, _, size = row
         topic = self._metadata.known_topic(name)
-        if (
-            topic is None
-            or (number is not None and not 0 <= number < topic.partitions)
-            or not self._sender.may_add(size)
-        ):
+        if topic is None or (number is not None and not 0 <= number < topic.partitions) or not self._room.may_add(size):
             topic = await self._waited_for(row)
-        batch, index = self.put(topic, row)
-        if created is not None and self._sender.traces is not None:
-            self._sender.traces.queued(batch, created)
-        return batch, index
+        return self.put(topic, row)
 
     async def _waited_for(self, row: Row) -> Topic:
         """The row's topic, when there is room for the row, and it may still be written; it is queued before anything else."""
@@ -123,20 +119,19 @@ class Writer:
         return topic
 
     async def _reserve(self, size: int) -> None:
-        """Waits for room; the caller queues before it waits for anything else. Raises as `Sender.reserve`, and as `check`."""
-        await self._sender.reserve(size)
+        """Waits for room; the caller queues before it waits for anything else. Raises as `Room.reserve`, and as `check`."""
+        await self._room.reserve(size)
         if self._check is not None:
             self._check()
 
     def checked(
         self,
         topic: str,
-        value: Any,
-        key: Any,
+        value: object,
+        key: object,
         partition: int | None,
         timestamp_ms: int | None,
         headers: Headers,
-        created: Created | None = None,
     ) -> Row:
         """A record as it will be written. Safe from any thread if the serializers are. Raises `InvalidRecordError`,
         `InvalidTimestampError`, and what a serializer raises.
@@ -146,8 +141,6 @@ class Writer:
             key = _serialized(key, config.key_serializer, "key")
         value = _serialized(value, config.value_serializer, "value")
         pairs = checked_headers(headers) if headers else ()
-        if created is not None and self._sender.traces is not None:
-            pairs = self._sender.traces.headers(created, pairs, MAX_RECORD_HEADERS)
         time = self._context.clock.now_ms() if timestamp_ms is None else _timestamp(timestamp_ms)
         if partition is not None and type(partition) is not int:
             partition = _whole(partition, "partition")
@@ -171,55 +164,46 @@ class Writer:
         self._queued(topic, first, batch, index)
         return batch, index, count
 
-    async def send_many(self, topic: str, rows: Iterable[Any]) -> BatchDelivery:
+    async def send_many(self, topic: str, rows: Iterable[object]) -> BatchDelivery:
         """Queues many records: values, `(key, value)` pairs, or `Message`s. Raises `TypeError` for what is one record."""
         rows = several(rows)
-        created = self._created(topic)
-        error: BaseException | None = None
         queued = Parts()
-        try:
-            for row in rows:
-                if isinstance(row, Message):
-                    options = (row.value, row.key, row.partition, row.timestamp_ms, row.headers)
-                elif type(row) is tuple and len(row) == 2:  # a named tuple, or a Row of Spark, is a value
-                    options = (row[1], row[0], None, None, ())
-                else:
-                    options = (row, None, None, None, ())
-                queued.add(*await self.queue(self.checked(topic, *options, created), created))
-        except BaseException as failure:
-            error = failure
-            raise
-        finally:
-            if created is not None:
-                created.end(error, queued.rows)
+        with self._sender.observer.origin(topic) as origin:
+            try:
+                for row in rows:
+                    if isinstance(row, Message):
+                        options = (row.value, row.key, row.partition, row.timestamp_ms, row.headers)
+                    elif type(row) is tuple and len(row) == 2:  # a named tuple, or a Row of Spark, is a value
+                        options = (row[1], row[0], None, None, ())
+                    else:
+                        options = (row, None, None, None, ())
+                    if origin is UNRECORDED:  # saves a coroutine for each record
+                        queued.add(*await self.queue(self.checked(topic, *options)))
+                    else:
+                        queued.add(*await self._queue_of(origin, topic, *options))
+            finally:
+                origin.counted(queued.rows)
         return queued.delivery()
 
-    async def send_batch(self, topic: str, data: Any, partition: int | None = None) -> BatchDelivery:
+    async def send_batch(self, topic: str, data: ArrowRows | ArrowTable, partition: int | None = None) -> BatchDelivery:
         """Queues Arrow data (`RecordBatch` or `Table`): columns `value`, and optionally `key`, `headers`, `timestamp`,
         `partition`. No work per row; waits for room as it goes.
         """
         if partition is not None:
             partition = _whole(partition, "partition")
-        created = self._created(topic)
-        error: BaseException | None = None
         batches: list[Batch] = []
-        try:
-            found = self._metadata.known_topic(topic) or await self._topic(topic)
-            if partition is not None and not 0 <= partition < found.partitions:
-                found = await self._topic_with(topic, partition)
-            for chunk in _chunks(data):
-                batches += await self._send_chunk(found, chunk, partition, created)
-        except BaseException as failure:
-            error = failure
-            raise
-        finally:
-            if created is not None:
-                created.end(error, sum(batch.record_count for batch in batches))
+        with self._sender.observer.origin(topic) as origin:
+            try:
+                found = self._metadata.known_topic(topic) or await self._topic(topic)
+                if partition is not None and not 0 <= partition < found.partitions:
+                    found = await self._topic_with(topic, partition)
+                for chunk in _chunks(data):
+                    batches += await self._send_chunk(found, chunk, partition, origin)
+            finally:
+                origin.counted(sum(batch.record_count for batch in batches))
         return BatchDelivery([Part(batch, 0, batch.record_count) for batch in batches])
 
-    async def _send_chunk(
-        self, topic: Topic, chunk: Any, partition: int | None, created: Created | None
-    ) -> list[Batch]:
+    async def _send_chunk(self, topic: Topic, chunk: ArrowRows, partition: int | None, origin: Origin) -> list[Batch]:
         from oncelog.core.batch import batch as codec
         from oncelog.core.batch import partitioner
 
@@ -247,8 +231,7 @@ class Writer:
                     rows, size = pieces[i]
                     await self._reserve(size)
                     batch = self._sender.put_arrow(topic, number, rows, size, now)
-                    if created is not None and self._sender.traces is not None:
-                        self._sender.traces.queued(batch, created)
+                    origin.queued(batch)
                     added.append(batch)
         return added
 
@@ -292,7 +275,7 @@ class Writer:
 
     def _turn(self, topic: Topic, is_full: bool) -> None:
         """The next row without a key goes to the next partition."""
-        identity = self._sender.identity
+        identity = self._sender.deliveries.identities.current
         if is_full or identity is None or not identity.is_transactional:
             self._sticky[topic.topic_id] = (self._sticky_partition(topic) + 1) % topic.partitions
 
@@ -333,7 +316,7 @@ def _pairs(headers: Headers) -> list[Any]:
     raise InvalidRecordError("headers are a mapping, or pairs of a name and a value", given=repr(headers)[:64])
 
 
-def _serialized(item: Any, serializer: Serializer | None, name: str) -> bytes | None:
+def _serialized(item: object, serializer: Serializer | None, name: str) -> bytes | None:
     if serializer is not None:
         item = serializer(item)
     if item is None or type(item) is bytes:
@@ -341,7 +324,7 @@ def _serialized(item: Any, serializer: Serializer | None, name: str) -> bytes | 
     return _bytes_of(item, f"the {name}", f"give bytes or text, or set {name}_serializer")
 
 
-def _bytes_of(item: Any, what: str, advice: str, **context: Any) -> bytes:
+def _bytes_of(item: object, what: str, advice: str, **context: Any) -> bytes:
     """Text as UTF-8, bytes as they are, in an object of our own. Raises `InvalidRecordError`."""
     if isinstance(item, str):
         return _utf8(item, what)
@@ -359,7 +342,7 @@ def _utf8(text: str, what: str) -> bytes:
         ) from None
 
 
-def _timestamp(given: Any) -> int:
+def _timestamp(given: object) -> int:
     """Raises `InvalidRecordError` or `InvalidTimestampError`."""
     timestamp_ms = _whole(given, "timestamp_ms")
     if not 0 <= timestamp_ms <= TIMESTAMP_MAX_MS:
@@ -367,17 +350,20 @@ def _timestamp(given: Any) -> int:
     return timestamp_ms
 
 
-def _whole(number: Any, name: str) -> int:
+def _whole(number: object, name: str) -> int:
     """The number, which is whole. Raises `InvalidRecordError`."""
+    if type(number) is int:
+        return number
     with contextlib.suppress(TypeError):
-        if not isinstance(number, bool):  # a partition True is another argument in the wrong place
+        # a partition True is another argument in the wrong place
+        if isinstance(number, SupportsIndex) and not isinstance(number, bool):
             return operator.index(number)
     raise InvalidRecordError(f"{name} is not a whole number", given=repr(number)[:64])
 
 
-def _chunks(data: Any) -> Iterable[Any]:
+def _chunks(data: ArrowRows | ArrowTable) -> Iterator[ArrowRows]:
     """Arrow record batches of bounded size."""
-    for batch in data.to_batches() if hasattr(data, "to_batches") else (data,):
+    for batch in data.to_batches() if isinstance(data, ArrowTable) else (data,):
         rows, size = batch.num_rows, batch.nbytes
         step = rows if size <= _CHUNK_BYTES else max(1, rows * _CHUNK_BYTES // size)
         for start in range(0, rows, max(step, 1)):

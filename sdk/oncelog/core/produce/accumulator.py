@@ -1,4 +1,4 @@
-"""What waits to be sent: records gathered into batches, one queue per partition, all within one bound of memory.
+"""Records that wait to be sent: gathered into batches, one queue per partition, all within one bound of memory.
 
 Rule 1: a batch closes when it is full; an open one is ready when `linger_ms` have passed, or on a flush.
 Rule 2: batches of a partition are taken in the order in which they were filled.
@@ -10,12 +10,13 @@ Rule 5: what is encoded, or came as Arrow data, is closed: no row joins it (`_jo
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from oncelog.core.batch.identity import NOBODY, Identity
 from oncelog.core.batch.record import HeaderList
+from oncelog.core.produce.attempt import Attempt, Incident
 from oncelog.errors import OncelogError
 from oncelog.types import PartitionId
 
@@ -37,7 +38,48 @@ class Row(NamedTuple):
     timestamp_ms: int
     headers: HeaderList
     size: int
-    """What it counts against batch and buffer, in bytes."""
+    """The bytes that it counts against batch and buffer."""
+
+
+class ArrowSchema(Protocol):
+    """A `pyarrow.Schema`, as far as a producer looks at it."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the columns."""
+        ...
+
+
+class ArrowRows(Protocol):
+    """A `pyarrow.RecordBatch`, as far as a producer looks at it: pyarrow itself is not loaded before it is needed."""
+
+    @property
+    def num_rows(self) -> int:
+        """The number of its rows."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its columns."""
+        ...
+
+    @property
+    def schema(self) -> ArrowSchema:
+        """Its columns."""
+        ...
+
+    def slice(self, offset: int, length: int) -> ArrowRows:
+        """Some of its rows, without a copy."""
+        ...
+
+
+@runtime_checkable
+class ArrowTable(Protocol):
+    """A `pyarrow.Table`, as far as a producer looks at it."""
+
+    def to_batches(self) -> Iterable[ArrowRows]:
+        """Its rows, as record batches."""
+        ...
 
 
 class Home(Protocol):
@@ -49,36 +91,16 @@ class Home(Protocol):
 
 
 class Batch:
-    """Records of one partition that travel together: waiting, then sequenced once, then resolved once."""
+    """Records of one partition that travel together: gathered, sealed into bytes, then delivered once.
+
+    Its content does not change after `seal`; how far the delivery has come is its `attempt`; what the callers see is its
+    outcome. All three are one object with 22 fields, because a row is added with one attribute look-up, on the hottest path.
+    """
 
     __slots__ = (
-        "arrow",
-        "attempts",
-        "base_offset",
-        "base_sequence",
-        "created_ms",
-        "deadline_ms",
-        "done",
-        "encoded",
-        "error",
-        "headers",
-        "home",
-        "identity",
-        "in_doubt",
-        "in_flight",
-        "keys",
-        "last_error",
-        "observed",
-        "on_done",
-        "partition",
-        "record_count",
-        "refusal",
-        "retry_at_ms",
-        "size_bytes",
-        "takes_rows",
-        "timestamps_ms",
-        "topic",
-        "values",
+        *("arrow", "attempt", "base_offset", "base_sequence", "created_ms", "deadline_ms", "done", "encoded", "error"),
+        *("headers", "home", "identity", "keys", "observed", "on_done", "partition", "record_count", "size_bytes"),
+        *("takes_rows", "timestamps_ms", "topic", "values"),
     )
 
     def __init__(self, partition: PartitionId, topic: str, now_ms: int, deadline_ms: int) -> None:
@@ -93,26 +115,20 @@ class Batch:
         self.values: list[bytes | None] = []
         self.timestamps_ms: list[int] = []
         self.headers: list[HeaderList] | None = None
-        self.arrow: Any = None
+        self.arrow: ArrowRows | None = None
         self.takes_rows = True  # until it is encoded; Arrow data never do
-        # Given once, kept for ever.
+        # Given once, and kept for as long as the batch exists.
         self.identity: Identity = NOBODY
         self.base_sequence = -1
         self.encoded: bytes = b""
-        # Tries.
-        self.attempts = 0
-        self.in_flight = False
-        self.in_doubt = False  # an attempt ended without a definite answer
-        self.refusal: OncelogError | None = None  # definitely refused, while an older attempt is in doubt
-        self.last_error: OncelogError | None = None  # why the last attempt ended without an outcome
-        self.retry_at_ms = 0
-        # Outcome.
+        self.attempt = Attempt()
+        # Outcome, as the callers see it.
         self.done = False
         self.error: OncelogError | None = None
         self.base_offset = -1
-        self.observed = 0  # of how many records somebody awaits, or has seen, the outcome
+        self.observed = 0  # of so many records a caller awaits, or has seen, the outcome
         self.on_done: list[Callable[[Batch], None]] = []
-        self.home: Home | None = None  # whoever waits elsewhere would wait for ever
+        self.home: Home | None = None  # in any other event loop a wait would never end
 
     def add(self, row: Row) -> int:
         """Appends a row; returns its index."""
@@ -143,25 +159,36 @@ class Batch:
         self.size_bytes += size
         return index
 
+    def seal(self, encoded: bytes) -> None:
+        """The bytes are made: the content does not change from now on."""
+        self.encoded = encoded
+        self.drop_content()
+
     def drop_content(self) -> None:
         """The encoded bytes are all that is needed from now on."""
         self.takes_rows = False
         self.keys, self.values, self.headers, self.arrow = [], [], None, None
 
     def move_to(self, partition: PartitionId) -> None:
-        """To another partition, unsequenced again. Only while no attempt is under way or in doubt."""
+        """To another partition, unsequenced again. Only while no try is in flight or in doubt."""
         assert not self.done
-        assert not self.in_flight
-        assert not self.in_doubt
+        self.attempt.move(Incident.MOVED)
         self.partition = partition
-        self.identity, self.base_sequence, self.refusal = NOBODY, -1, None
+        self.identity, self.base_sequence = NOBODY, -1
 
     @property
     def is_observed(self) -> bool:
-        """Somebody awaits, or has seen, the outcome of every record."""
+        """A caller awaits, or has seen, the outcome of every record."""
         return self.observed >= self.record_count
 
     def resolve(self, error: OncelogError | None, base_offset: int = -1) -> bool:
+        """`settle` and `tell`; False when the outcome was known already."""
+        if not self.settle(error, base_offset):
+            return False
+        self.tell()
+        return True
+
+    def settle(self, error: OncelogError | None, base_offset: int = -1) -> bool:
         """Gives the outcome; False when it was known already."""
         if self.done:
             return False
@@ -170,16 +197,19 @@ class Batch:
         self.encoded = b""
         self.drop_content()
         if error is not None:
-            self.timestamps_ms = []  # nobody asks for them, and a failure may be kept for long
+            self.timestamps_ms = []  # they are of no use any more, and a failure may be kept for long
         self.done = True  # last: another thread that sees it reads the rest
+        return True
+
+    def tell(self) -> None:
+        """Calls everyone who waits for the outcome."""
         listeners, self.on_done = self.on_done, []
         for listener in listeners:
             listener(self)
-        return True
 
 
 def row_bytes(key: bytes | None, value: bytes | None, headers: HeaderList) -> int:
-    """What a row counts against batch and buffer."""
+    """The bytes that a row counts against batch and buffer."""
     size = RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
     for name, content in headers:
         size += len(name) + (len(content) if content else 0) + RECORD_OVERHEAD_BYTES
@@ -204,6 +234,14 @@ class Accumulator:
         used = self.used_bytes + beside
         return used == 0 or used + size <= self._buffer_memory
 
+    def reserve(self, size: int) -> None:
+        """Counts room for a record that will be added later."""
+        self.used_bytes += size
+
+    def unreserve(self, size: int) -> None:
+        """The record is added now, or never will be."""
+        self.used_bytes -= size
+
     def add_row(self, partition: PartitionId, row: Row, now_ms: int) -> tuple[Batch, int]:
         """Appends a row to the partition's open batch, or opens one. The batch, and the row's index in it."""
         queue = self._queue(partition)
@@ -226,7 +264,14 @@ class Accumulator:
         return batch, batch.extend(rows[:count], size), count
 
     def add_arrow(
-        self, partition: PartitionId, topic: str, rows: Any, count: int, size: int, timestamp_ms: int, now_ms: int
+        self,
+        partition: PartitionId,
+        topic: str,
+        rows: ArrowRows | None,
+        count: int,
+        size: int,
+        timestamp_ms: int,
+        now_ms: int,
     ) -> Batch:
         """Queues an Arrow record batch as a batch of its own."""
         batch = self._open(self._queue(partition), partition, topic, now_ms)

@@ -1,6 +1,6 @@
-"""What one producer has sent to one partition and not yet got settled: order, retries, doubt.
+"""The batches that one producer has sent to one partition, and whose outcome is not known: order, retries, doubt.
 
-Rule 1: a batch gets its sequence once and keeps it for ever; nothing is ever rewritten under another identity.
+Rule 1: a batch gets its sequence once and keeps it; nothing is ever rewritten under another identity.
 Rule 2: at most `max_in_flight` batches are unresolved. While one of them waits to be sent again, only the oldest
         unresolved one goes, alone; new batches wait. So the leader, which refuses gaps, never sees another order.
 Rule 3: a gap refused to a batch that is not the oldest is no verdict on it: it is sent again when its turn comes.
@@ -9,8 +9,8 @@ Rule 4: a definite refusal ends the sequence: later batches can never be accepte
 Rule 5: "not written" is said only of a batch none of whose attempts is in doubt. Otherwise `GetProducerState(settle)`
         decides (hole 22): it is final, because the call raised the producer's epoch before it answered. Inside a
         transaction nothing is settled: the abort of the transaction decides for all its batches.
-Rule 6: with `at_most_once` (acks=0) a batch that may have arrived is never sent again. Where nobody told what became of it,
-        it counts as sent; where the leader told an error that leaves that open (a failed disk), it fails with that error.
+Rule 6: with `at_most_once` (acks=0) a batch that may have arrived is never sent again. Without an answer
+        it counts as sent; where the leader answered an error that leaves that open (a failed disk), it fails with that error.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from oncelog.core.batch.identity import Identity
 from oncelog.core.batch.sequence import DUPLICATE_WINDOW, distance, last_sequence, successor
 from oncelog.core.causes import because, is_unanswered, told_of
 from oncelog.core.produce.accumulator import Batch
+from oncelog.core.produce.attempt import AttemptState, Incident
 from oncelog.errors import (
     DeliveryTimedOutError,
     ErrorCode,
@@ -32,7 +33,7 @@ from oncelog.errors import (
 
 
 class Verdict(enum.Enum):
-    """What an answer says about one attempt."""
+    """The meaning of an answer for one attempt."""
 
     WRITTEN = enum.auto()
     NOT_NOW = enum.auto()  # certainly not written by this attempt; try again
@@ -63,7 +64,7 @@ _NOT_NOW: Final = frozenset(
 )
 
 
-# A leader without state of the producer sees a gap before the first batch that it hears of.
+# A leader without state of the producer sees a gap before the first batch that reaches it.
 _GAPS: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 
 
@@ -89,7 +90,7 @@ Resolved = list[tuple[Batch, OncelogError | None]]
 
 
 class ProducerWindow:
-    """See the module. `now_ms` is monotonic."""
+    """See the module. `now_ms` is monotonic. It has 26 methods because each rule is asked in several places."""
 
     def __init__(self, max_in_flight: int, at_most_once: bool = False) -> None:
         self._max_in_flight = max_in_flight
@@ -130,7 +131,7 @@ class ProducerWindow:
         """True when another batch may follow what is in flight."""
         if self._is_broken or len(self._unresolved) >= self._max_in_flight:
             return False
-        return all(batch.in_flight for batch in self._unresolved)
+        return all(batch.attempt.is_in_flight for batch in self._unresolved)
 
     def send_new(self, batch: Batch) -> None:
         """Gives the batch its sequence; it is in flight now."""
@@ -141,32 +142,30 @@ class ProducerWindow:
             batch.base_sequence = self._next_sequence
             self._next_sequence = successor(last_sequence(self._next_sequence, batch.record_count))
         self._unresolved.append(batch)
-        self._start(batch)
+        batch.attempt.send()
 
     def resend(self, now_ms: int) -> Batch | None:
         """The oldest unresolved batch, if it waits to be sent again and its time has come; it is in flight now."""
-        oldest = self._unresolved[0] if self._unresolved else None
-        if oldest is None or oldest.in_flight or oldest.done or oldest.refusal or self._is_over(oldest, now_ms):
+        oldest = self._waiting(now_ms)
+        if oldest is None or oldest.attempt.retry_at_ms > now_ms:
             return None
-        if oldest.retry_at_ms > now_ms:
-            return None
-        self._start(oldest)
+        oldest.attempt.send()
         return oldest
 
     def resend_at_ms(self, now_ms: int) -> int | None:
         """When `resend` may have something; None = nothing waits to be sent again."""
+        oldest = self._waiting(now_ms)
+        return None if oldest is None else oldest.attempt.retry_at_ms
+
+    def _waiting(self, now_ms: int) -> Batch | None:
+        """The oldest unresolved batch, if it waits to be sent again and has time for that."""
         oldest = self._unresolved[0] if self._unresolved else None
-        if oldest is None or oldest.in_flight or oldest.done or oldest.refusal or self._is_over(oldest, now_ms):
+        if oldest is None or not oldest.attempt.waits_for_a_try or self._is_late(oldest, now_ms):
             return None
-        return oldest.retry_at_ms
+        return oldest
 
     @staticmethod
-    def _start(batch: Batch) -> None:
-        batch.attempts += 1
-        batch.in_flight = True
-
-    @staticmethod
-    def _is_over(batch: Batch, now_ms: int) -> bool:
+    def _is_late(batch: Batch, now_ms: int) -> bool:
         return batch.deadline_ms <= now_ms
 
     # ------------------------------------------------------------ answers
@@ -175,64 +174,68 @@ class ProducerWindow:
         """Takes the answer to the batch's attempt that is in flight."""
         if batch not in self._unresolved:
             return []
-        batch.in_flight = False
         verdict = judge(error)
         if verdict is Verdict.GAP:
             verdict = Verdict.REFUSED if batch is self._unresolved[0] else Verdict.NOT_NOW
         if verdict is Verdict.IN_DOUBT and self._at_most_once:
             verdict = Verdict.WRITTEN if is_unanswered(error) else Verdict.REFUSED
         if verdict is Verdict.WRITTEN:
-            return self._written(batch)
+            return self._written(batch, Incident.WRITTEN)
         if verdict is Verdict.REFUSED:
             assert error is not None
             return self._refused(batch, error)
-        batch.in_doubt = batch.in_doubt or verdict is Verdict.IN_DOUBT
-        batch.last_error = error
-        batch.retry_at_ms = retry_at_ms
+        batch.attempt.wait(Incident.LOST if verdict is Verdict.IN_DOUBT else Incident.NOT_NOW, error, retry_at_ms)
         return []
 
     def overdue(self, now_ms: int) -> Batch | None:
         """The batch that `expire` would end."""
         oldest = self._unresolved[0] if self._unresolved else None
-        if oldest is None or oldest.in_flight or oldest.done or not self._is_over(oldest, now_ms):
+        if oldest is None or not oldest.attempt.waits_for_a_try or not self._is_late(oldest, now_ms):
             return None
-        return None if oldest.in_doubt and self._can_settle(oldest) else oldest  # else `in_question` has it
+        return None if oldest.attempt.is_in_doubt and self._can_settle(oldest) else oldest  # else `in_question` has it
 
     def expire(self, now_ms: int, obstacle: OncelogError | None = None) -> Resolved:
-        """What the delivery timeout decides without asking anybody. `obstacle`: what keeps us from trying at the moment."""
+        """The outcomes that the delivery timeout decides without a question to the leader. `obstacle`: what keeps us from
+        trying at the moment.
+        """
         oldest = self.overdue(now_ms)
         if oldest is None:
             return []
-        return self._fail_from(oldest, timed_out(oldest, obstacle))
+        return self._fail_from(oldest, timed_out(oldest, obstacle), Incident.EXPIRED)
 
-    def _written(self, batch: Batch) -> Resolved:
+    def _written(self, batch: Batch, incident: Incident) -> Resolved:
+        batch.attempt.move(incident)
         self._unresolved.remove(batch)
         self._forget_broken_identity()
         return [(batch, None)]
 
     def _refused(self, batch: Batch, error: OncelogError) -> Resolved:
-        if batch.in_doubt and self._can_settle(batch):
-            batch.refusal = error
+        if batch.attempt.is_in_doubt and self._can_settle(batch):
+            batch.attempt.move(Incident.CONTESTED)
+            batch.attempt.refusal = error
             return []
-        return self._fail_from(batch, error)
+        return self._fail_from(batch, error, Incident.REFUSED)
 
-    def _fail_from(self, batch: Batch, error: OncelogError) -> Resolved:
+    def _fail_from(self, batch: Batch, error: OncelogError, incident: Incident) -> Resolved:
         """The batch fails, and with it what stands behind its hole."""
+        batch.attempt.move(incident)
         if not batch.identity.is_idempotent:
             self._unresolved.remove(batch)
             return [(batch, error)]
         index = self._unresolved.index(batch)
-        failed = self._unresolved[index:]
+        stranded = self._unresolved[index + 1 :]
         del self._unresolved[index:]
         self._is_broken = True
         self._forget_broken_identity()
         behind = because(OutOfOrderSequenceError(f"an earlier batch of this partition failed: {error}"), error)
-        return [(batch, error), *((later, behind) for later in failed[1:])]
+        for later in stranded:
+            later.attempt.move(Incident.STRANDED)
+        return [(batch, error), *((later, behind) for later in stranded)]
 
     def _forget_broken_identity(self) -> None:
         if self._is_broken and self.is_empty:
             self.burnt, self.identity = self.identity, None
-            self._is_broken = False  # nothing stands before the hole any more: new batches wait for `adopt` alone
+            self._is_broken = False  # no batch stands before the hole any more: new ones wait for `adopt` alone
 
     # ------------------------------------------------------------ doubt
 
@@ -243,24 +246,30 @@ class ProducerWindow:
     def in_question(self, now_ms: int) -> Batch | None:
         """The batch to ask `GetProducerState(settle)` about; nothing is sent here until `settled`."""
         oldest = self._unresolved[0] if self._unresolved else None
-        if oldest is None or oldest.in_flight or not oldest.in_doubt or not self._can_settle(oldest):
+        if oldest is None or not oldest.attempt.is_in_doubt or not self._can_settle(oldest):
             return None
-        if any(batch.in_flight for batch in self._unresolved):
+        if any(batch.attempt.is_in_flight for batch in self._unresolved):
             return None
-        return oldest if oldest.refusal or oldest.done or self._is_over(oldest, now_ms) else None
+        return oldest if oldest.attempt.needs_an_answer or self._is_late(oldest, now_ms) else None
 
     def settled(self, batch: Batch, written: bool) -> Resolved:
         """The leader's final word on the batch in question."""
         assert batch is self._unresolved[0]
         if written:
-            return self._written(batch)
-        return self._fail_from(batch, batch.refusal or _late(batch, batch.last_error, _NOT_WRITTEN))
+            return self._written(batch, Incident.SETTLED)
+        attempt = batch.attempt
+        return self._fail_from(
+            batch, attempt.refusal or _late(batch, attempt.last_error, _NOT_WRITTEN), Incident.SETTLED
+        )
 
     def give_up(self, batch: Batch) -> Resolved:
-        """The first question went unanswered: the caller hears that the outcome is unknown, the asking goes on."""
-        if batch.done:
-            return []
-        return [(batch, _late(batch, batch.last_error, _UNKNOWN))]
+        """The question went unanswered. The first time the caller gets the answer that the outcome is unknown; the asking goes
+        on.
+        """
+        attempt = batch.attempt
+        is_known = attempt.state is AttemptState.UNKNOWN
+        attempt.move(Incident.UNANSWERED)
+        return [] if is_known else [(batch, _late(batch, attempt.last_error, _UNKNOWN))]
 
     def unanswerable(self, batch: Batch, refusal: OncelogError) -> Resolved:
         """The leader refuses the question for good: the batch's outcome stays unknown, and nothing follows it under this
@@ -268,9 +277,9 @@ class ProducerWindow:
         """
         assert batch is self._unresolved[0]
         unknown = DeliveryTimedOutError(
-            f"nobody can say whether the records were written: {refusal.message}", attempts=batch.attempts
+            f"nobody can say whether the records were written: {refusal.message}", attempts=batch.attempt.tries
         )
-        return self._fail_from(batch, because(unknown, refusal))
+        return self._fail_from(batch, because(unknown, refusal), Incident.UNANSWERABLE)
 
     def drop(self) -> list[Batch]:
         """Forgets everything (the transaction is aborted); what was unresolved, oldest first."""
@@ -291,20 +300,20 @@ class ProducerWindow:
                 assert earlier.identity == later.identity
                 assert 0 < distance(earlier.base_sequence, later.base_sequence) < DUPLICATE_WINDOW
         for batch in self._unresolved:
-            assert not (batch.done and not batch.in_doubt)
+            assert batch.attempt.state not in (AttemptState.QUEUED, AttemptState.DONE)
 
 
 def timed_out(batch: Batch, obstacle: OncelogError | None = None) -> DeliveryTimedOutError:
-    """Why a batch was not delivered in time: what stands in its way now, else what its last attempt was told."""
-    cause = obstacle or batch.last_error
-    if batch.in_doubt:
+    """Why a batch was not delivered in time: what stands in its way now, else the answer to its last attempt."""
+    cause = obstacle or batch.attempt.last_error
+    if batch.attempt.is_in_doubt:
         return _late(batch, cause, _UNKNOWN)
-    return _late(batch, cause, _NOT_WRITTEN if batch.attempts else _NEVER_SENT)
+    return _late(batch, cause, _NOT_WRITTEN if batch.attempt.tries else _NEVER_SENT)
 
 
 def _late(batch: Batch, cause: OncelogError | None, what: str) -> DeliveryTimedOutError:
     where = "" if cause is None else f"{told_of(cause, batch.topic, batch.partition.partition)}; "
     message = f"{where}delivery_timeout_ms passed: {what}"
     if what is _UNKNOWN:
-        return because(DeliveryTimedOutError(message, attempts=batch.attempts), cause)
-    return because(DeliveryTimedOutError(message, attempts=batch.attempts, written="false"), cause)
+        return because(DeliveryTimedOutError(message, attempts=batch.attempt.tries), cause)
+    return because(DeliveryTimedOutError(message, attempts=batch.attempt.tries, written="false"), cause)

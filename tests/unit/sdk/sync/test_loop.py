@@ -253,7 +253,7 @@ def test_a_full_buffer_makes_the_sender_wait_and_then_says_so(client: sync.Clien
         overhead = BATCH_OVERHEAD_BYTES * (
             8_000 // (2_000 - BATCH_OVERHEAD_BYTES) + 1
         )  # counted when a batch is opened
-        assert producer._inner._sender._accumulator.used_bytes <= 8_000 + overhead
+        assert producer._inner._sender.deliveries.queues.used_bytes <= 8_000 + overhead
         cluster.down.clear()
         producer.flush()
         producer.send(TOPIC, b"there is room again", partition=0).result()

@@ -189,7 +189,7 @@ async def _await(_: Transaction, sent: Delivery) -> None:
 
 
 async def _ask_sender(txn: Transaction, _: Delivery) -> None:
-    txn._sender.refuse_when_over()
+    txn._sender.room.refuse_when_over()
 
 
 @pytest.mark.parametrize("call", [_send, _commit, _await, _ask_sender])

@@ -74,7 +74,7 @@ def test_what_was_given_before_the_end_and_taken_after_it_is_refused_aloud(clust
 
 
 async def _fail(producer: Producer) -> None:
-    producer._sender.failure = errors.ProducerFencedError("a newer one")
+    producer._sender.deliveries.failure = errors.ProducerFencedError("a newer one")
 
 
 async def _close(producer: Producer) -> None:

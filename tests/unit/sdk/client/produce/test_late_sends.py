@@ -57,7 +57,7 @@ async def turn() -> None:
 
 async def waiters(producer: Producer, count: int) -> None:
     """So many sends wait for room."""
-    while len(producer._sender._room) < count:
+    while len(producer._sender.room) < count:
         await turn()
 
 

@@ -140,16 +140,18 @@ def test_a_question_that_was_dropped_before_it_began_can_be_asked_again(cluster:
         async with cluster.client() as client, client.producer() as producer:
             await producer.send_and_wait(TOPIC, b"v", partition=0)
             sender = producer._sender
-            (partition, window), batch = (
-                next(iter(sender._windows.items())),
-                Batch(PartitionId(TOPIC_ID, 0), TOPIC, 0, 0),
-            )
-            sender._recovery.ask_about(partition, window, batch)
+            partition, batch = PartitionId(TOPIC_ID, 0), Batch(PartitionId(TOPIC_ID, 0), TOPIC, 0, 0)
+
+            def ask() -> None:
+                sender._core._ask_about(partition, batch)
+                sender._act(sender.deliveries.taken())
+
+            ask()
             sender.drop(errors.TxnEndedError("over"))
             await cluster.pause()
             assert cluster.count("GetProducerState") == 0
-            sender._recovery.ask_about(partition, window, batch)
-            sender._recovery.ask_about(partition, window, batch)
+            ask()
+            ask()
             await cluster.pause()
             assert cluster.count("GetProducerState") == 1
 
@@ -200,7 +202,7 @@ def test_no_record_vanishes_behind_a_batch_that_moved_to_the_new_topic(
             new_id = cluster.create_again()
             cluster.leaders[0] = None
             moved_to = PartitionId(new_id, 0)
-            while moved_to not in producer._sender._accumulator.waiting():
+            while moved_to not in producer._sender.deliveries.queues.waiting():
                 await cluster.pause()
             new = await send(producer)
             cluster.leaders[0], cluster.epochs[0] = BROKERS[0], 1

@@ -99,9 +99,9 @@ def test_send_waits_for_room_in_order(cluster: FakeCluster) -> None:
         config = fast(buffer_memory=4_000, batch_size=1_000)
         async with cluster.client() as client, client.producer(**config) as producer:
             deliveries = [await producer.send(TOPIC, bytes(900), partition=0) for _ in range(50)]
-            assert producer._sender._accumulator.used_bytes <= 4_000 + 1_500
+            assert producer._sender.deliveries.queues.used_bytes <= 4_000 + 1_500
             assert [(await d).offset for d in deliveries] == list(range(50))
-            assert producer._sender._accumulator.used_bytes == 0
+            assert producer._sender.deliveries.queues.used_bytes == 0
 
     cluster.run(work)
 
@@ -117,7 +117,7 @@ def test_no_room_within_max_block_ms_is_an_error(cluster: FakeCluster) -> None:
                 await producer.send(TOPIC, bytes(1_200), partition=0)
             cluster.leaders[0] = BROKERS[0]
             await producer.flush()
-            assert producer._sender._accumulator.used_bytes == 0
+            assert producer._sender.deliveries.queues.used_bytes == 0
 
     cluster.run(work)
 
@@ -130,13 +130,15 @@ def test_a_renewal_that_was_dropped_before_it_began_can_be_asked_for_again() -> 
         async with cluster.client() as client, client.producer() as producer:
             await producer.send_and_wait(TOPIC, b"v", partition=0)
             sender = producer._sender
-            (partition, window), before = next(iter(sender._windows.items())), cluster.count("InitProducerId")
-            window.burnt = sender.identity
-            assert not sender._give_identity(partition, window)
+            (partition, window), before = next(iter(sender.deliveries.windows.items())), cluster.count("InitProducerId")
+            window.burnt = sender.deliveries.identities.current
+            assert not sender._core._has_identity(partition, window)
+            sender._act(sender.deliveries.taken())
             sender.drop(errors.TxnEndedError("over"))
             await cluster.pause()
             assert cluster.count("InitProducerId") == before
-            assert not sender._give_identity(partition, window)
+            assert not sender._core._has_identity(partition, window)
+            sender._act(sender.deliveries.taken())
             await cluster.pause()
             assert cluster.count("InitProducerId") == before + 1
 
@@ -191,7 +193,7 @@ def test_a_defect_of_a_producer_is_told_in_its_own_words(cluster: FakeCluster, t
                 await producer.begin_transaction()
             producer._sender._crashed(ZeroDivisionError("a defect"))
             with pytest.raises(errors.OncelogError, match=r"writes nothing more: .* report this: .*a defect") as raised:
-                producer._sender.refuse_when_over()
+                producer._sender.room.refuse_when_over()
             assert isinstance(raised.value, errors.IllegalStateError if txn is None else errors.InvalidTxnStateError)
             await producer.close()
 

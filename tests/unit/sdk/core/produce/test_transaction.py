@@ -138,3 +138,103 @@ def test_a_flush_that_fails_before_the_commit_leaves_only_the_abort() -> None:
     with pytest.raises(errors.IllegalStateError):
         core.begin_commit()
     core.begin_abort()
+
+
+# ---------------------------------------------------------------- what ends it from outside
+
+LIMIT_MS = 60_000
+NO_ROOM = errors.MessageTooLargeError("the first reason")
+
+
+def begun(state: TransactionState = S.OPEN) -> TransactionCore:
+    core = TransactionCore(4, begun_ms=1_000, timeout_ms=LIMIT_MS)
+    if state is S.COMMITTING:
+        core.begin_commit()
+    return core
+
+
+def test_a_failed_send_fails_the_transaction_at_the_next_call() -> None:
+    core = begun()
+    with pytest.raises(errors.MessageTooLargeError):
+        core.touch(NO_ROOM, 2_000)
+    assert (core.state, core.error, core.is_touched) == (S.FAILED, NO_ROOM, False)
+    core.note_failure(errors.NetworkError(), 2_000)
+    assert core.error is NO_ROOM
+
+
+def test_a_send_that_fails_after_the_commit_was_asked_for_says_nothing_about_its_outcome() -> None:
+    core = begun(S.COMMITTING)
+    core.note_failure(NO_ROOM, 2_000)
+    assert (core.state, core.error) == (S.COMMITTING, None)
+
+
+@pytest.mark.parametrize("kind", [errors.TxnEndedError, errors.TxnAbortedError])
+def test_an_end_after_its_time_says_so(kind: type[errors.OncelogError]) -> None:
+    given = kind("over")
+    assert begun().fail_with(given, 1_000 + LIMIT_MS - 1) is given
+    told = begun().fail_with(given, 1_000 + LIMIT_MS)
+    assert type(told) is kind
+    assert (told.__cause__, told.context["txn_no"]) == (given, "4")
+    assert "timed out after 60000 ms (transaction_timeout_ms)" in str(told)
+
+
+def test_no_other_error_is_taken_for_a_time_out() -> None:
+    assert begun().fail_with(NO_ROOM, 1_000 + LIMIT_MS) is NO_ROOM
+
+
+def test_a_commit_whose_flush_failed_raises_that_failure_and_leaves_only_the_abort() -> None:
+    core = begun(S.COMMITTING)
+    core.flushed(None, 2_000)
+    with pytest.raises(errors.MessageTooLargeError):
+        core.flushed(NO_ROOM, 2_000)
+    assert core.state is S.FAILED
+
+
+def test_an_abort_in_answer_to_a_commit_is_an_error_of_the_commit() -> None:
+    core = begun(S.COMMITTING)
+    error = core.commit_answered(False, 2_000)
+    assert isinstance(error, errors.TxnAbortedError)
+    assert (core.state, core.error) == (S.ABORTED, error)
+    core = begun(S.COMMITTING)
+    assert core.commit_answered(True, 2_000) is None
+    assert core.state is S.COMMITTED
+
+
+def test_a_refused_commit_is_an_abort() -> None:
+    core = begun(S.COMMITTING)
+    refusal = errors.TxnAbortedError("it was")
+    assert core.commit_refused(refusal, 2_000) is refusal
+    assert (core.state, core.error) == (S.ABORTED, refusal)
+
+
+@pytest.mark.parametrize("state", S)
+def test_a_close_aborts_what_can_be_aborted_and_nothing_else(state: TransactionState) -> None:
+    core = in_state(state)
+    assert core.begin_leave() == (state in (S.OPEN, S.FAILED, S.ABORTING))
+    if state in (S.OPEN, S.FAILED, S.ABORTING):
+        assert core.state is S.ABORTING
+    else:
+        assert core.state is state
+    assert state is not S.OPEN or "the producer was closed" in str(core.error)
+
+
+def test_an_end_that_is_cut_short_says_what_is_known() -> None:
+    assert isinstance(begun(S.COMMITTING).cut_short(), errors.CommitOutcomeUnknownError)
+    core = begun()
+    core.begin_abort()
+    assert isinstance(core.cut_short(), errors.IllegalStateError)
+
+
+def test_only_an_abort_that_its_caller_did_not_ask_for_is_a_loss() -> None:
+    core = begun()
+    core.fail(NO_ROOM)
+    core.begin_abort()
+    core.decided(is_committed=False)
+    with pytest.raises(errors.MessageTooLargeError):
+        core.check_no_loss()
+    core.is_given_up = True
+    core.check_no_loss()
+    committed = begun(S.COMMITTING)
+    committed.fail(NO_ROOM)
+    committed.decided(is_committed=True)
+    committed.check_no_loss()
