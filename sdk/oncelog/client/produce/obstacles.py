@@ -6,7 +6,7 @@ Rule: each error begins with, or ends in, what stands in the way of its own batc
 from __future__ import annotations
 
 from oncelog import errors
-from oncelog.client.context import Context, now_ms
+from oncelog.client.home.context import Context, now_ms
 from oncelog.core.causes import because, told_of
 from oncelog.core.produce.accumulator import Batch
 from oncelog.wire import methods

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, Protocol
 
 from oncelog import errors
-from oncelog.client.context import Context, now_ms
+from oncelog.client.home.context import Context, now_ms
 from oncelog.client.produce.produce_calls import ProduceCalls, Request
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata

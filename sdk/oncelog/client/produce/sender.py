@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from oncelog import errors
-from oncelog.client.context import Context, now_ms
+from oncelog.client.home.context import Context, now_ms
 from oncelog.client.produce import obstacles
 from oncelog.client.produce.delivery import wait_done
 from oncelog.client.produce.produce_calls import Lane, ProduceCalls, Request
