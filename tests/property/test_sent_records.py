@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from oncelog import errors
 from oncelog.client.client import Client
-from oncelog.client.context import now_ms
+from oncelog.client.home.context import now_ms
 from oncelog.client.produce.producer import Producer
 from oncelog.core.produce.accumulator import Batch
 from oncelog.wire import methods

@@ -42,7 +42,7 @@ COVERED: Final[dict[str, str]] = {
     "sdk/oncelog/link/grpc_transport.py": "tests/contracts/test_transport.py",
     "services/runtime/oncelog_runtime/adapters/grpc/link/server_link.py": "tests/integration/runtime/test_grpc_link_ends.py",
     "sdk/oncelog/ports.py": "tests/contracts/transport_suite.py",
-    "sdk/oncelog/types.py": "tests/unit/sdk/client/test_stays_here.py::test_plain_values_travel",
+    "sdk/oncelog/types.py": "tests/unit/sdk/client/home/test_stays_here.py::test_plain_values_travel",
     f"{_COORDINATOR}/__main__.py": _ALL_SERVICES,
     f"{_COORDINATOR}/core/decision.py": "tests/unit/coordinator/shard/test_shard_runtime.py::"
     "test_complete_waits_for_company_and_is_logged_after_a_while",

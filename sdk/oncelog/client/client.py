@@ -20,9 +20,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from oncelog.client.admin.admin import Admin
-from oncelog.client.closing import Closing
 from oncelog.client.consume.consumer import Consumer
-from oncelog.client.context import Context
+from oncelog.client.home.closing import Closing
+from oncelog.client.home.context import Context
+from oncelog.client.home.stays_here import StaysHere
 from oncelog.client.produce import unclosed
 from oncelog.client.produce.participant import (
     BatchCommit,
@@ -35,7 +36,6 @@ from oncelog.client.produce.participant import (
 from oncelog.client.produce.producer import Producer
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata
-from oncelog.client.stays_here import StaysHere
 from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig, addresses, load
 from oncelog.errors import ConfigError, OncelogError
 from oncelog.ports import Transport, WallClock

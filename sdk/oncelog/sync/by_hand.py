@@ -17,7 +17,7 @@ from oncelog.client.client import Client as AsyncClient
 from oncelog.client.consume.consumer import Consumer as AsyncConsumer
 from oncelog.client.consume.fetched_records import ConsumerRecord
 from oncelog.client.consume.group_reading import OnPartitions as AsyncOnPartitions
-from oncelog.client.made_by_client import refuse_direct
+from oncelog.client.home.made_by_client import refuse_direct
 from oncelog.client.produce.delivery import BatchDelivery as AsyncBatchDelivery
 from oncelog.client.produce.delivery import Delivery as AsyncDelivery
 from oncelog.client.produce.delivery import RecordMetadata, WrittenRange

@@ -14,8 +14,8 @@ import weakref
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from oncelog.client.home.stays_here import StaysHere
 from oncelog.client.produce.unclosed import EXIT_FLUSH_MS, rescue
-from oncelog.client.stays_here import StaysHere
 from oncelog.errors import ForkedClientError
 
 if TYPE_CHECKING:

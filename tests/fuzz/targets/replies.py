@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 from oncelog.client.consume.fetched_records import Leftover, arrow_of
 from oncelog.client.consume.fetcher import Fetched
-from oncelog.client.context import Context
+from oncelog.client.home.context import Context
 from oncelog.client.routing.metadata import Metadata
 from oncelog.config import ClientConfig, ConsumerConfig
 from oncelog.core.consume.consumer import Aborted, Cursor, by_name

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from oncelog import errors
-from oncelog.client.context import Context, now_ms
+from oncelog.client.home.context import Context, now_ms
+from oncelog.client.home.stays_here import StaysHere
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata
-from oncelog.client.stays_here import StaysHere
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.wire import methods
 

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from google.protobuf.message import Message
 
 from oncelog import errors
-from oncelog.client.context import Context
+from oncelog.client.home.context import Context
 from oncelog.client.routing.metadata import Metadata
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.wire.methods import MethodSpec

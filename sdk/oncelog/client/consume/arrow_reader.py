@@ -14,7 +14,7 @@ from oncelog import errors
 from oncelog.client.consume.fetched_records import arrow_of
 from oncelog.client.consume.fetcher import Fetched, Fetcher
 from oncelog.client.consume.positions import Positions
-from oncelog.client.context import now_ms
+from oncelog.client.home.context import now_ms
 from oncelog.client.routing.metadata import created_again
 from oncelog.config import ConsumerConfig
 from oncelog.core.consume.consumer import Cursor

@@ -15,7 +15,7 @@ from oncelog import errors
 from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.following import Following
 from oncelog.client.consume.offsets import as_partition
-from oncelog.client.context import Context
+from oncelog.client.home.context import Context
 from oncelog.client.routing.metadata import Metadata
 from oncelog.core.consume.consumer import Cursor
 from oncelog.types import PartitionId, TopicPartition

@@ -16,7 +16,7 @@ from oncelog import errors
 from oncelog.client.consume.group_offsets import GroupOffsets
 from oncelog.client.consume.offsets import OffsetAndMetadata
 from oncelog.client.consume.positions import Positions
-from oncelog.client.context import now_ms
+from oncelog.client.home.context import now_ms
 from oncelog.config import ConsumerConfig
 from oncelog.types import TopicPartition
 

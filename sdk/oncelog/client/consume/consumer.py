@@ -16,7 +16,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Generic
 
 from oncelog import errors
-from oncelog.client.closing import Closing
 from oncelog.client.consume.arrow_reader import ArrowReader
 from oncelog.client.consume.assignment import Assignment
 from oncelog.client.consume.auto_commit import AutoCommit
@@ -31,12 +30,13 @@ from oncelog.client.consume.polling import Polling
 from oncelog.client.consume.positions import Positions
 from oncelog.client.consume.read_trace import read_observer
 from oncelog.client.consume.record_reader import RecordReader
-from oncelog.client.context import Context
-from oncelog.client.made_by_client import refuse_direct
+from oncelog.client.home.closing import Closing
+from oncelog.client.home.context import Context
+from oncelog.client.home.made_by_client import refuse_direct
+from oncelog.client.home.stays_here import StaysHere
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata, created_again
 from oncelog.client.routing.offset_lookup import EARLIEST, LATEST, FoundOffset
-from oncelog.client.stays_here import StaysHere
 from oncelog.config import ConsumerConfig
 from oncelog.core.consume.consumer import Cursor
 from oncelog.types import TopicPartition

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from oncelog import errors
-from oncelog.client.context import Context, now_ms
+from oncelog.client.home.context import Context, now_ms
 from oncelog.client.routing.metadata import Metadata
 from oncelog.client.routing.offset_lookup import isolation
 from oncelog.config import ConsumerConfig

@@ -16,7 +16,7 @@ import logging
 
 from oncelog import errors
 from oncelog.client.consume.fetcher import Fetcher
-from oncelog.client.context import Context, now_ms
+from oncelog.client.home.context import Context, now_ms
 from oncelog.client.routing.metadata import Metadata, Topic, created_again, no_partition
 from oncelog.config import ConsumerConfig
 from oncelog.core.consume.consumer import Cursor

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from oncelog import errors
-from oncelog.client.context import Context, now_ms
+from oncelog.client.home.context import Context, now_ms
 from oncelog.client.routing.calls import Caller
 from oncelog.core.consume.membership import (
     Heartbeat,

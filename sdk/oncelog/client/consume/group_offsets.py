@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from oncelog import errors
 from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, Offsets, offset_entries
 from oncelog.client.consume.read_observer import ReadObserver
-from oncelog.client.context import Context
+from oncelog.client.home.context import Context
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata
 from oncelog.core.consume.membership import Membership

@@ -26,7 +26,7 @@ from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.following import Following
 from oncelog.client.consume.group_member import GroupMember
 from oncelog.client.consume.record_reader import RecordReader
-from oncelog.client.context import Context
+from oncelog.client.home.context import Context
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata
 from oncelog.config import ConsumerConfig

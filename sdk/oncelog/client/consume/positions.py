@@ -15,7 +15,7 @@ from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.following import Following
 from oncelog.client.consume.group_offsets import GroupOffsets
 from oncelog.client.consume.offsets import OffsetAndMetadata, offset_of
-from oncelog.client.context import Context
+from oncelog.client.home.context import Context
 from oncelog.client.routing.metadata import Metadata
 from oncelog.client.routing.offset_lookup import EARLIEST, LATEST, FoundOffset, OffsetLookup
 from oncelog.config import ConsumerConfig

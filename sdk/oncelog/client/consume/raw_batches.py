@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from oncelog import errors
-from oncelog.client.context import Context
+from oncelog.client.home.context import Context
 from oncelog.client.routing.metadata import Metadata
 from oncelog.client.routing.offset_lookup import isolation
 from oncelog.config import READ_COMMITTED

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from oncelog.client.stays_here import StaysHere
+from oncelog.client.home.stays_here import StaysHere
 from oncelog.core.produce.accumulator import Batch
 from oncelog.errors import IllegalStateError
 

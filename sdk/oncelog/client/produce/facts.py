@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oncelog.client.context import Context
+from oncelog.client.home.context import Context
 from oncelog.client.produce.produce_calls import ProduceCalls
 from oncelog.client.routing.metadata import Metadata, Topic
 from oncelog.types import PartitionId

@@ -19,8 +19,9 @@ from types import TracebackType
 from typing import Any, Generic
 
 from oncelog import errors
-from oncelog.client.closing import Closing
-from oncelog.client.context import Context
+from oncelog.client.home.closing import Closing
+from oncelog.client.home.context import Context
+from oncelog.client.home.stays_here import StaysHere
 from oncelog.client.produce.delivery import BatchDelivery, Delivery
 from oncelog.client.produce.handover import Handover
 from oncelog.client.produce.observer import TransactionObserver
@@ -30,7 +31,6 @@ from oncelog.client.produce.txn_names import end_wait, name_of
 from oncelog.client.produce.writer import Headers, Message, Writer
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata
-from oncelog.client.stays_here import StaysHere
 from oncelog.config import ProducerConfig
 from oncelog.core.batch.identity import Identity, believed
 from oncelog.core.names import check_transactional_id

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from oncelog import errors
-from oncelog.client.context import Context, now_ms
+from oncelog.client.home.context import Context, now_ms
 from oncelog.client.produce.observer import SendObserver
 from oncelog.client.produce.ordered_start import Turns
 from oncelog.core.consume.fetch_answer import MAX_OFFSET

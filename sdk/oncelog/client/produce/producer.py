@@ -14,9 +14,10 @@ from types import TracebackType
 from typing import Any, Generic
 
 from oncelog import errors
-from oncelog.client.closing import Closing
-from oncelog.client.context import Context, now_ms
-from oncelog.client.made_by_client import refuse_direct
+from oncelog.client.home.closing import Closing
+from oncelog.client.home.context import Context, now_ms
+from oncelog.client.home.made_by_client import refuse_direct
+from oncelog.client.home.stays_here import StaysHere
 from oncelog.client.produce import unclosed
 from oncelog.client.produce.delivery import BatchDelivery, Delivery, RecordMetadata
 from oncelog.client.produce.handover import Handover
@@ -25,7 +26,6 @@ from oncelog.client.produce.transaction import Transaction
 from oncelog.client.produce.writer import Headers, Message, Writer
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata
-from oncelog.client.stays_here import StaysHere
 from oncelog.config import ProducerConfig
 from oncelog.core.batch.identity import NOBODY, Identity, believed
 from oncelog.core.causes import again, because

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from oncelog import errors
-from oncelog.client.context import Context, now_ms
+from oncelog.client.home.context import Context, now_ms
 from oncelog.client.produce.produce_calls import ProduceCalls
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata

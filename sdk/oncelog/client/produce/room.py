@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 
 from oncelog import errors
-from oncelog.client.context import now_ms
+from oncelog.client.home.context import now_ms
 from oncelog.config import ProducerConfig
 from oncelog.core.produce import obstacles
 from oncelog.core.produce.deliveries import Deliveries

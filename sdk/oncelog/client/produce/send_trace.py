@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 
-from oncelog.client.context import Context
+from oncelog.client.home.context import Context
 from oncelog.client.produce.observer import UNRECORDED, Origin, SendObserver, TransactionObserver
 from oncelog.core.batch.record import MAX_RECORD_HEADERS, HeaderList
 from oncelog.core.produce.accumulator import Batch

@@ -37,7 +37,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from oncelog import errors
-from oncelog.client.context import Context, now_ms
+from oncelog.client.home.context import Context, now_ms
 from oncelog.client.produce.alarms import Alarms
 from oncelog.client.produce.delivery import wait_done
 from oncelog.client.produce.facts import ClientFacts

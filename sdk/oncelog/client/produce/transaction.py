@@ -42,7 +42,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from oncelog import errors
 from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, offset_entries
-from oncelog.client.context import Context, now_ms
+from oncelog.client.home.context import Context, now_ms
+from oncelog.client.home.stays_here import StaysHere
 from oncelog.client.produce.delivery import BatchDelivery, Delivery
 from oncelog.client.produce.ending import Ending, Work
 from oncelog.client.produce.handover import Handover
@@ -54,7 +55,6 @@ from oncelog.client.produce.txn_names import end_wait
 from oncelog.client.produce.writer import Headers, Message, Writer
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata, created_again
-from oncelog.client.stays_here import StaysHere
 from oncelog.config import ProducerConfig
 from oncelog.core.batch.identity import Identity
 from oncelog.core.produce.transaction import TransactionCore, TransactionState

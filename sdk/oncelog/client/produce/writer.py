@@ -14,7 +14,7 @@ import operator
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, SupportsIndex, TypeVar
 
-from oncelog.client.context import Context
+from oncelog.client.home.context import Context
 from oncelog.client.produce.delivery import BatchDelivery, Delivery, Part, Parts
 from oncelog.client.produce.observer import UNRECORDED, Origin
 from oncelog.client.produce.sender import Sender

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from oncelog import errors
-from oncelog.client.context import Context, now_ms
+from oncelog.client.home.context import Context, now_ms
 from oncelog.core.told_metadata import check_address, check_partitions, check_shards
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.wire import methods

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from google.protobuf.message import Message
 
 from oncelog import errors
-from oncelog.client.context import Context, now_ms
+from oncelog.client.home.context import Context, now_ms
 from oncelog.client.routing.metadata import Metadata
 from oncelog.core.causes import because, is_silence
 from oncelog.types import PartitionId

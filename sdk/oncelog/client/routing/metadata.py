@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oncelog import errors
-from oncelog.client.context import Context, now_ms
+from oncelog.client.home.context import Context, now_ms
 from oncelog.client.routing.any_broker import AnyBroker
 from oncelog.core.batch.hashing import shard_for
 from oncelog.core.names import check_topic_name

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from oncelog import errors
-from oncelog.client.context import Context, now_ms
+from oncelog.client.home.context import Context, now_ms
 from oncelog.client.routing.metadata import Metadata
 from oncelog.config import READ_COMMITTED
 from oncelog.types import PartitionId

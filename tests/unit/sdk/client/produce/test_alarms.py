@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from oncelog.client.context import now_ms
+from oncelog.client.home.context import now_ms
 from oncelog.client.produce.alarms import Alarms
 from oncelog.types import PartitionId
 from tests.unit.sdk.client.fake_cluster import FakeCluster

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oncelog.client.context import now_ms
+from oncelog.client.home.context import now_ms
 from oncelog.types import PartitionId
 from oncelog.wire import methods
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster

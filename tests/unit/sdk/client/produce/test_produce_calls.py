@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oncelog import errors
-from oncelog.client.context import now_ms
+from oncelog.client.home.context import now_ms
 from oncelog.client.produce.produce_calls import ProduceCalls
 from oncelog.core.produce.accumulator import Batch
 from oncelog.types import PartitionId

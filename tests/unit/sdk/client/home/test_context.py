@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oncelog import errors
-from oncelog.client.context import now_ms
+from oncelog.client.home.context import now_ms
 from tests.unit.sdk.client.fake_cluster import FakeCluster, Lost
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
-from oncelog.client.home import Home
+from oncelog.client.home.home import Home
 from oncelog.config import ClientConfig
 from oncelog.core.backoff import Backoff
 from oncelog.core.throttles import Throttles

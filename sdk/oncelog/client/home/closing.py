@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 
-from oncelog.client.home import Home
+from oncelog.client.home.home import Home
 
 
 class Closing:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from oncelog import errors
-from oncelog.client.closing import Closing
-from oncelog.client.home import Home
+from oncelog.client.home.closing import Closing
+from oncelog.client.home.home import Home
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
 from tests.unit.sdk.client.sending import started
 
