@@ -15,7 +15,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from oncelog.client.client import Client
 from oncelog.client.routing.calls import name_call
@@ -29,7 +29,7 @@ from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
 from oncelog.wire import methods
-from oncelog_cli.terminal.session import timeouts, tls_options
+from oncelog_cli.terminal.session import client_options
 
 BROKER: Final = "broker"
 COORDINATOR: Final = "coordinator"
@@ -47,7 +47,7 @@ _PREFIXES: Final = {
     "ONCELOG_COORDINATOR_": COORDINATOR,
     "ONCELOG_PID_ALLOCATOR_": ALLOCATOR,
 }
-Row = dict[str, Any]
+Row = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _how_far(row: Row) -> str:
     return f"{row['kind']} {row['node']}: {row['state']}{reason}"
 
 
-def _name(node: Node) -> Any:
+def _name(node: Node) -> object:
     return node.address if node.broker_id is None else node.broker_id
 
 
@@ -193,7 +193,7 @@ async def _status_or_error(node: Node) -> Row:
 
 
 def _client(args: argparse.Namespace) -> Client:
-    return Client(args.bootstrap_servers, client_id="oncelog-cli", **timeouts(args.timeout_ms), **tls_options(args))
+    return Client(args.bootstrap_servers, client_id="oncelog-cli", **client_options(args))
 
 
 async def _coordinators(client: Client) -> list[str]:

@@ -6,7 +6,7 @@ Rule: nothing is lost before its price was told, and agreed to (`--yes` agrees b
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from oncelog_cli.terminal.argument_types import UsageError, add_yes, confirm, id_of, partition_of
 from oncelog_cli.terminal.output import Printer
@@ -67,7 +67,7 @@ def _elect(args: argparse.Namespace, printer: Printer) -> int:
     return with_client(args, run)
 
 
-def _rows(survey: ReplicaSurvey) -> list[dict[str, Any]]:
+def _rows(survey: ReplicaSurvey) -> list[dict[str, object]]:
     rows = []
     for replica in survey.replicas:
         lacks, unsure = survey.missing(replica.broker_id)

@@ -24,10 +24,11 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from oncelog.errors import ClusterUnreachableError, ConfigError, OncelogError
 from oncelog.link.tls_check import PemPaths
+from oncelog.option_types import ClientOptions
 from oncelog.sync import Client
 from oncelog_runtime.adapters.child import dying_with_parent
 from oncelog_runtime.adapters.etcd.etcd_gateway import EtcdGateway
@@ -166,7 +167,7 @@ class LocalCluster:
     flags: tuple[str, ...] = ()
     serving_flags: tuple[str, ...] = ()
     """More flags, of brokers and coordinators."""
-    identity: dict[str, Any] = field(default_factory=dict)
+    identity: ClientOptions = field(default_factory=ClientOptions)
     """Options of clients that say who they are; where access rules are on, somebody who may see everything."""
     doors: bool = False
     tls: LocalTls | None = None
@@ -284,10 +285,11 @@ class LocalCluster:
         return ",".join(p.doors.get(door, p.address) for p in brokers)
 
     @property
-    def client_options(self) -> dict[str, Any]:
+    def client_options(self) -> ClientOptions:
         """What a client of this cluster needs beside its address."""
-        tls = {} if self.tls is None else {"security_protocol": "SSL", "ssl_cafile": self.tls.clients.ca}
-        return {**tls, **self.identity}
+        if self.tls is None:
+            return self.identity
+        return {"security_protocol": "SSL", "ssl_cafile": self.tls.clients.ca, **self.identity}
 
     # ------------------------------------------------------------ life
 
@@ -378,11 +380,12 @@ class LocalCluster:
         """
         deadline = time.monotonic() + seconds
         problem = "no broker answers"
+        options: ClientOptions = {"default_api_timeout_ms": 2_000, **self.client_options}
         while time.monotonic() < deadline:
             for process in self.processes.values():
                 self._check_alive(process)
             try:
-                with Client(self.bootstrap_servers, default_api_timeout_ms=2_000, **self.client_options) as client:
+                with Client(self.bootstrap_servers, **options) as client:
                     health = client.admin.cluster_health()
                 if health.healthy and len(health.brokers) == self.brokers:
                     return health.cluster_id

@@ -14,8 +14,9 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from oncelog.errors import ClusterUnreachableError, ConfigError, ErrorCode, error_for
 from oncelog_cli.laptop.up_state import DATA_DIR, LOG, UpState
@@ -151,7 +152,7 @@ def _log_of(data_dir: str) -> Path:
     return logs / LOG
 
 
-def _follow(reports: Any, printer: Printer, log_path: Path) -> None:
+def _follow(reports: Iterable[str], printer: Printer, log_path: Path) -> None:
     """Returns when the cluster is ready. Raises what the supervisor says, or `ClusterUnreachableError` when it just ended."""
     for line in reports:
         report = json.loads(line)
@@ -172,7 +173,7 @@ def announce(state: UpState, printer: Printer) -> None:
     """Who runs where, and what to paste next."""
     if not printer.is_text:
         listing = {member.name: member.address for member in state.members}
-        answer: dict[str, Any] = {"bootstrap_servers": state.bootstrap_servers, "processes": listing}
+        answer: dict[str, object] = {"bootstrap_servers": state.bootstrap_servers, "processes": listing}
         if urls := {member.name: member.metrics_url for member in state.members if member.metrics_url}:
             answer["metrics"] = urls
         printer.data(answer | {"data_dir": state.data_dir, "detached": state.detached})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 MASK: Final = "***"
 _WORD: Final = (
@@ -35,7 +35,7 @@ def is_secret(name: str) -> bool:
     return bool(_NAME.search(name.replace("-", "_").replace(".", "_")))
 
 
-def masked(value: Any, name: str = "") -> Any:
+def masked(value: object, name: str = "") -> object:
     """The same value without secrets, in any nesting of mappings and lists."""
     if isinstance(value, Mapping):
         pair = set(value) == {"name", "value"}  # a list of settings

@@ -112,8 +112,9 @@ def _murmur2_of_matrix(keys: NDArray[np.uint8], hashes: NDArray[np.uint32]) -> N
     for word in np.ascontiguousarray(np.ascontiguousarray(keys[:, :whole]).view("<u4").T) if whole else ():
         hashes = _mixed(hashes, word)
     if whole < size:
-        rest = sum(keys[:, at].astype(np.uint32) << np.uint32(8 * (at - whole)) for at in range(whole, size))
-        hashes = (hashes ^ rest) * _FACTOR
+        for at in range(whole, size):
+            hashes = hashes ^ (keys[:, at].astype(np.uint32) << np.uint32(8 * (at - whole)))
+        hashes = hashes * _FACTOR
     return _finished(hashes)
 
 
