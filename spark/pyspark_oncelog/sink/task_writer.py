@@ -25,6 +25,7 @@ from pyspark_oncelog.sink.messages import TaskMessage, TaskResult
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
+    from oncelog.option_types import ParticipantOptions
     from oncelog.sync import Client
 
 
@@ -43,7 +44,7 @@ _MORE_THAN_THE_TOPIC_TAKES: Final = (
 class ArrowWriter(Protocol):
     """What rows are sent to: a participant, or a plain producer."""
 
-    def send_batch(self, topic: str, data: Any) -> object:
+    def send_batch(self, topic: str, data: RecordBatch) -> object:
         """Queues rows; waits for room."""
         ...
 
@@ -145,7 +146,7 @@ def _write_joined(
     )
 
 
-def _producer_options(options: SinkOptions) -> dict[str, Any]:
+def _producer_options(options: SinkOptions) -> ParticipantOptions:
     return {
         "partitioner": options.partitioner,
         "compression_type": options.compression_type,

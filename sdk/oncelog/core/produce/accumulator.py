@@ -12,12 +12,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from oncelog.core.batch.identity import NOBODY, Identity
 from oncelog.core.batch.record import HeaderList
 from oncelog.errors import OncelogError
 from oncelog.types import PartitionId
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 RECORD_OVERHEAD_BYTES = 16
 """Counted for each record beside its own bytes: offsets and timestamp in the payload."""
@@ -93,7 +96,7 @@ class Batch:
         self.values: list[bytes | None] = []
         self.timestamps_ms: list[int] = []
         self.headers: list[HeaderList] | None = None
-        self.arrow: Any = None
+        self.arrow: pa.RecordBatch | None = None
         self.takes_rows = True  # until it is encoded; Arrow data never do
         # Given once, kept for ever.
         self.identity: Identity = NOBODY
@@ -226,7 +229,14 @@ class Accumulator:
         return batch, batch.extend(rows[:count], size), count
 
     def add_arrow(
-        self, partition: PartitionId, topic: str, rows: Any, count: int, size: int, timestamp_ms: int, now_ms: int
+        self,
+        partition: PartitionId,
+        topic: str,
+        rows: pa.RecordBatch,
+        count: int,
+        size: int,
+        timestamp_ms: int,
+        now_ms: int,
     ) -> Batch:
         """Queues an Arrow record batch as a batch of its own."""
         batch = self._open(self._queue(partition), partition, topic, now_ms)
