@@ -9,7 +9,7 @@ from oncelog.errors import OncelogError
 from oncelog.types import PartitionId
 from oncelog_coordinator.core.decision import Command, Effect
 from oncelog_coordinator.core.offsets.offset_records import CommittedOffset, OffsetValue, PendingOffsets
-from oncelog_coordinator.core.transactions.commands import Tick, TxnName
+from oncelog_coordinator.core.transactions.commands import TxnName
 
 
 class Member(NamedTuple):
@@ -98,11 +98,6 @@ class GroupView:
     group_id: str
     offsets: tuple[CommittedOffset, ...]
     pending: tuple[PendingOffsets, ...]
-
-
-GroupCommand = (
-    CommitOffsets | FetchOffsets | SendOffsets | GroupMarker | Tick | DeleteOffsets | ListGroups | DescribeGroup
-)
 
 
 @dataclass(frozen=True, slots=True)
