@@ -60,24 +60,12 @@ def write_task(
     preflight.require_python()
     from pyspark_oncelog.worker.worker_client import client_for, forgetting_wrong_cluster
 
-    with forgetting_wrong_cluster():
-        return _write_traced(client_for(connection_of(options, trace)), options, identity, task_attempt, batches, trace)
-
-
-def _write_traced(
-    client: Client,
-    options: SinkOptions,
-    identity: WriteIdentity | None,
-    task_attempt: str,
-    batches: Iterable[RecordBatch],
-    trace: BatchTrace,
-) -> TaskMessage:
-    if not trace.context:
-        return _write(client, options, identity, task_attempt, batches)
     named = {span_names.SPARK_TASK_ATTEMPT: task_attempt, span_names.DESTINATION: options.topic}
-    with part(trace, client.tracer, span_names.SPARK_TASK, named) as span:
-        message = _write(client, options, identity, task_attempt, batches)
-        span.set({span_names.ROWS: message.rows, span_names.RESULT: message.result.value})
+    with forgetting_wrong_cluster():
+        client = client_for(connection_of(options, trace))
+        with part(trace, lambda: client.tracer, span_names.SPARK_TASK, named) as span:
+            message = _write(client, options, identity, task_attempt, batches)
+            span.set({span_names.ROWS: message.rows, span_names.RESULT: message.result.value})
     return dataclasses.replace(message, trace=trace)
 
 
