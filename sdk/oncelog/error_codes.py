@@ -1,7 +1,7 @@
 """The numbers of the wire: each error's code, and what the client does next.
 
-Rule: the numbers are those of `errors.proto` for ever; a test compares both enums with the generated ones. The class of
-each code is in `oncelog.errors`.
+Written by scripts/gen_errors.py from `protos/oncelog/v1/errors.proto`, where the meaning of each number stands; not to be
+edited. The numbers stay as they are. The class of each code is in `oncelog.errors`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import enum
 
 
 class ErrorCode(enum.IntEnum):
-    """Stable numbers, equal to `oncelog.v1.ErrorCode` (a test compares them)."""
+    """Stable numbers, equal to `oncelog.v1.ErrorCode`."""
 
     OFFSET_OUT_OF_RANGE = 1
     CORRUPT_MESSAGE = 2
