@@ -61,7 +61,7 @@ class HandshakeFailure:
 def explain_handshake(
     address: str, details: str, paths: PemPaths | None, hints: TlsHints = SDK_HINTS
 ) -> HandshakeFailure | None:
-    """What gRPC's details of a connection that never came up mean; None: nothing about TLS.
+    """Explains gRPC's details of a connection that never came up; None: they are not about TLS.
 
     `paths` None: this side speaks plaintext.
     """

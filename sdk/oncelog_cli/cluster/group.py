@@ -1,6 +1,7 @@
 """`oncelog group ...`: committed offsets of groups, how far behind they are, and moving them.
 
-Groups have no members yet: whoever commits under a group's name is one, so CONSUMER-ID, HOST and CLIENT-ID are empty.
+Groups have no members yet: each process that commits under a group's name counts as one, so CONSUMER-ID, HOST and
+CLIENT-ID are empty.
 """
 
 from __future__ import annotations

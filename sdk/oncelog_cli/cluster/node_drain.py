@@ -1,7 +1,7 @@
-"""What `oncelog node` does: finds the node, speaks to it alone, and waits until it is drained.
+"""The work of `oncelog node`: finds the node, speaks to it alone, and waits until it is drained.
 
 Rule 1: a node is drained when it has been *seen* to drain: a process that says "not draining" after it was asked has
-        not begun (it was started anew), and is asked again.
+        not begun (it was restarted), and is asked again.
 Rule 2: every wait is bounded by `--timeout`; a retriable error is waited out until then.
 Rule 3: `--self` speaks to the service of this environment, at its internal listener and with its certificates.
 """
@@ -52,7 +52,7 @@ Row = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One process, and how to speak to it. `broker_id` None: whoever listens there."""
+    """One process, and how to speak to it. `broker_id` None: the process that listens there, whichever it is."""
 
     kind: str
     address: str
@@ -107,9 +107,9 @@ class Node:
 
 
 async def drain(node: Node, timeout_s: float, say: Callable[[str], None] = lambda _text: None) -> Row:
-    """Starts the drain and waits for its end. The last state when the time is over; an error if there was none.
+    """Starts the drain and waits for its end. Returns the last state when the time has passed; raises if there was none.
 
-    `say` is told how far it is.
+    `say` is called with the progress.
     """
     deadline = time.monotonic() + timeout_s
     row: Row | None = None
@@ -152,7 +152,7 @@ async def undrain(node: Node) -> Row:
 
 
 async def status(node: Node) -> Row:
-    """What the node is."""
+    """Returns the drain state of the node."""
     return await node.ask(types_pb2.DRAIN_ACTION_STATUS)
 
 

@@ -362,7 +362,7 @@ def _trim_prefix(args: argparse.Namespace, printer: Printer) -> int:
             row: dict[str, object] = {"topic": args.topic, "partition": partition}
             try:
                 row["log_start_offset"] = await client.admin.delete_records(args.topic, partition, offset)
-            except OncelogError as error:  # what was deleted before is told all the same
+            except OncelogError as error:  # the partitions that were trimmed before are reported all the same
                 row["error"] = error.code.name
                 printer.complain(f"error {error.code.name}: partition {partition}: {error}")
             rows.append(row)

@@ -202,7 +202,7 @@ def _producers(args: argparse.Namespace, printer: Printer) -> int:
 
 
 def _producer_row(row: dict[str, object]) -> dict[str, object]:
-    """What is not there is nothing, not -1."""
+    """Shows a missing number as nothing, not as -1."""
     unknown = {"coordinator_epoch": -1, "txn_start_offset": -1, "txn_producer_id": -1, "last_timestamp_ms": 0}
     gone = {name for name, value in unknown.items() if row[name] == value}
     if "txn_producer_id" in gone:

@@ -79,7 +79,7 @@ def add_data_dir(parser: Parser) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UpOptions:
-    """What the supervisor is told. `report_fd`: a detached one writes what happens there until it is ready; 0 = none."""
+    """The options of the supervisor. `report_fd`: a detached one writes what happens there until it is ready; 0 = none."""
 
     data_dir: str
     brokers: int = 3
@@ -170,7 +170,7 @@ def _follow(reports: Iterable[str], printer: Printer, log_path: Path) -> None:
 
 
 def announce(state: UpState, printer: Printer) -> None:
-    """Who runs where, and what to paste next."""
+    """Prints where each process runs, and what to paste next."""
     if not printer.is_text:
         listing = {member.name: member.address for member in state.members}
         answer: dict[str, object] = {"bootstrap_servers": state.bootstrap_servers, "processes": listing}
@@ -189,7 +189,7 @@ def announce(state: UpState, printer: Printer) -> None:
 
 
 def next_steps(state: UpState) -> str:
-    """What to paste into a shell, and how to see a fail-over."""
+    """Returns the lines to paste into a shell, and how to see a fail-over."""
     here = data_dir_flag(state.data_dir)
     lines = [
         f"ready; paste {'next' if state.detached else 'into another terminal'}:",
@@ -209,6 +209,6 @@ def next_steps(state: UpState) -> str:
 
 
 def data_dir_flag(data_dir: str) -> str:
-    """What has to stand behind a command that is typed in this directory, so that it finds the cluster."""
+    """Returns the flag that a command typed in this directory needs to find the cluster; empty when it needs none."""
     usual = Path(os.environ.get("ONCELOG_DATA_DIR") or DATA_DIR).resolve()
     return "" if Path(data_dir) == usual else f" --data-dir {shlex.quote(data_dir)}"

@@ -43,7 +43,7 @@ class Exporter:
         self._failed.update(calls)
 
     def round(self, result: Verdict) -> None:
-        """A round is over."""
+        """Counts a round that has ended."""
         self._rounds += 1
         self._transactions.update({name: result[name] for name in ("committed", "aborted", "unknown")})
         self._anomalies.update(anomaly["name"] for anomaly in result["anomalies"])

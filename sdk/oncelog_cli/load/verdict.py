@@ -1,4 +1,4 @@
-"""What `oncelog verify` says in the end: for people, for programs, and as an exit code."""
+"""The verdict of `oncelog verify`: for people, for programs, and as an exit code."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ class Verification:
 
     def _take(self, reading: Reading, record: ConsumerRecord) -> None:
         if self._ends is not None and record.offset >= self._ends[record.partition]:
-            return  # somebody else's, after the end
+            return  # written by another program, after the end
         place = reading.take(record.partition, record.offset, record.value)
         if place is not None and reading is self.reading:
             ms = max(0.0, time.time() * 1000 - record.timestamp_ms)
@@ -292,7 +292,7 @@ async def verify(client: Client, args: argparse.Namespace, shown: bool) -> Verdi
 
 
 async def export(client: Client, args: argparse.Namespace, printer: Printer) -> int:
-    """Rounds for ever, and their metrics. Ends with Ctrl-C."""
+    """Runs round after round, and serves their metrics. Ends with Ctrl-C."""
     exporter, name = Exporter(), _name()
     async with exporter.serve(args.exporter), topic_for(client, args, "oncelog-verify") as topic:
         while True:

@@ -146,7 +146,7 @@ class _Lines:
     def __init__(self, args: argparse.Namespace) -> None:
         self.count = 0
         self.on_line: Callable[[], None] = lambda: None
-        """Called for each line, and for the end of the input: `--timeout-ms` begins anew, since a person may have typed it."""
+        """Called for each line, and for the end of the input: `--timeout-ms` restarts, since a person may have typed it."""
         self._args = args
         self._format = InputFormat(args.line_format)
         self._headers = headers_of(args.header)

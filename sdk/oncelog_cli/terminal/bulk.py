@@ -8,7 +8,7 @@ from oncelog.errors import OncelogError
 from oncelog_cli.terminal.output import Printer
 
 Outcome = tuple[dict[str, object], str]
-"""What programs get, and what people read."""
+"""The result of one action: an object for programs, and a sentence for people."""
 
 
 async def each(names: Iterable[str], what: str, work: Callable[[str], Awaitable[Outcome]], printer: Printer) -> int:

@@ -65,7 +65,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def common_flags(defaults: Defaults | None = None) -> Parser:
-    """What every verb takes. `defaults`: environment and profile; None = the built-in ones alone."""
+    """Makes the flags that every verb takes. `defaults`: environment and profile; None = the built-in ones alone."""
     defaults = defaults or Defaults()
     common = Parser(add_help=False)
     flags = common.add_argument_group("common flags")

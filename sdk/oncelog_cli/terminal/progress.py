@@ -1,4 +1,4 @@
-"""What `bench` and `verify` share: a topic for the time of a run, latencies, and a line of progress.
+"""The parts that `bench` and `verify` share: a topic for the time of a run, latencies, and a line of progress.
 
 Rule: nothing heavy is imported here; these verbs' own files are imported by every command.
 """

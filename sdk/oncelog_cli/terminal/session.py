@@ -83,7 +83,9 @@ def tls_options(args: argparse.Namespace) -> ClientOptions:
 
 
 def identity_options(args: argparse.Namespace) -> ClientOptions:
-    """Who the client is. What the environment holds as a secret itself is taken from there alone: flags can be read by all."""
+    """Returns the options that say who the client is. A secret itself is taken from the environment alone, since every
+    user of the machine can read flags.
+    """
     given: ClientOptions = {}
     if token_file := getattr(args, "token_file", ""):
         given["token_file"] = token_file
@@ -99,7 +101,7 @@ def identity_options(args: argparse.Namespace) -> ClientOptions:
 
 
 async def watch(args: argparse.Namespace, look: Callable[[], Awaitable[T]], show: Callable[[T], Any]) -> T:
-    """Looks and shows once; with `--watch` again whenever what is seen changes, for ever. Returns what was seen."""
+    """Looks and shows once; with `--watch` again whenever the result changes, until Ctrl-C. Returns the last result."""
     import asyncio
 
     shown = await look()

@@ -3,7 +3,7 @@
 A position is `{"v":1,"topics":{"<topic>":{"id":"<topic id>","p":{"0":[offset, leader epoch]}}}}`. The topic id makes a
 re-created topic visible, the leader epoch a truncation; Spark's Kafka source sees neither.
 
-Spark keeps the end of the first micro-batch, and not its start: it asks for that anew when the batch runs again, and the end
+Spark keeps the end of the first micro-batch, and not its start: it asks for that again when the batch runs again, and the end
 of the log, say, is another one by then. So the first end says with `"from":{"<topic>":...}` where its batch began. A start
 that is its own `from` is where a query begins. Versions that know no `from` pass over it.
 """
@@ -67,7 +67,7 @@ class Position:
         return Position(self.topics, self.topics)
 
     def to_json(self) -> JsonObject:
-        """What Spark stores; JSON types only."""
+        """Returns the position as Spark stores it; JSON types only."""
         found: JsonObject = {"v": 1, "topics": _topics_to_json(self.topics)}
         return found if self.origin is None else {**found, "from": _topics_to_json(self.origin)}
 

@@ -1,8 +1,9 @@
 """One trace for a micro-batch, or a batch job: its context is chosen on the driver and travels with the pickled writer.
 
-Rule 1: driver, tasks and commit are different processes, so the root span is written by whoever commits or aborts, with the ids
-        and the start that were chosen when the batch was planned.
-Rule 2: a batch that is not recorded loads no OpenTelemetry anywhere; brokers are told, so that they record nothing either.
+Rule 1: driver, tasks and commit are different processes, so the process that commits or aborts writes the root span,
+        with the ids and the start that were chosen when the batch was planned.
+Rule 2: a batch that is not recorded loads no OpenTelemetry anywhere, and its context keeps brokers from recording
+        anything either.
 Rule 3: Spark ends workers without a word, so a task and a commit send their spans before they return, and wait for that a
         second at most.
 """

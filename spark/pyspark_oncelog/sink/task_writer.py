@@ -42,7 +42,7 @@ _MORE_THAN_THE_TOPIC_TAKES: Final = (
 
 
 class ArrowWriter(Protocol):
-    """What rows are sent to: a participant, or a plain producer."""
+    """The receiver of rows: a participant of a transaction, or a plain producer."""
 
     def send_batch(self, topic: str, data: RecordBatch) -> object:
         """Queues rows; waits for room."""
@@ -170,7 +170,7 @@ def _send_all(client: Client, options: SinkOptions, writer: ArrowWriter, batches
 
 
 def too_large(error: MessageTooLargeError) -> MessageTooLargeError:
-    """The error in the words of somebody who runs a query: which limit it was, and by which option that is raised."""
+    """Translates the error to options of the source: it names the limit, and the option that raises it."""
     named: dict[str, Any] = dict(error.context)
     if "max_request_size" not in named:
         return MessageTooLargeError(_MORE_THAN_THE_TOPIC_TAKES, **named)
@@ -179,7 +179,7 @@ def too_large(error: MessageTooLargeError) -> MessageTooLargeError:
 
 
 def rolled_back(error: BatchRolledBackError) -> BatchRolledBackError:
-    """The error in the words of somebody who runs a query."""
+    """Translates the error to options of the sink."""
     named: dict[str, Any] = dict(error.context)
     return BatchRolledBackError(
         "this batch is below the last committed one: the checkpoint was rolled back, or txnVersion went down; "

@@ -1,11 +1,11 @@
-"""The streaming source: a position per partition in Spark's checkpoint, and ranges that read identically for ever.
+"""The streaming source: a position per partition in Spark's checkpoint, and ranges that read identically each time.
 
 One object lives in a process of its own for the whole run and answers Spark's questions; `read` runs on executors, on
 another object.  An error here ends the query, so every call is tried again until `requestTimeoutMs`.
 Rule 1: an end is never above the last stable offset (read_committed): below it every transaction is decided, so a
         micro-batch that runs again after a crash reads the same rows.  Where the first one began stands in its end.
-Rule 2: offsets are committed to a group for lag tools only (option commitGroup); nobody reads them back, and a failure
-        of that is a line in the log.
+Rule 2: offsets are committed to a group for lag tools only (option commitGroup); the source never reads them back, and
+        a failure of that is a line in the log.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return view
 
     def _view_of_plan(self, end: JsonObject) -> positions.View:
-        """What was seen when `end` was found; a micro-batch that runs again asks where the logs begin, and for no end."""
+        """Returns the view in which `end` was found; for a micro-batch that runs again, it asks where the logs begin."""
         from pyspark_oncelog.source.cluster_view import load_view
 
         if self._planned is not None and self._planned[0] == end:

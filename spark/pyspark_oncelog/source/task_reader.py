@@ -64,7 +64,7 @@ def _read_range(client: Client, options: SourceOptions, part: OffsetRange, with_
 
 
 def _after_loss(client: Client, left: OffsetRange, error: OncelogError) -> OffsetRange | None:
-    """What of a range is still there, if its records were deleted from the front; None otherwise."""
+    """Returns the rest of a range whose first records were deleted; None when nothing of it is left."""
     if not left.size:
         return None
     try:

@@ -136,7 +136,7 @@ def encode_arrow(
 
 
 def batch_identity(identity: Identity, base_sequence: int, partition: PartitionId) -> BatchIdentity:
-    """Of a batch that this identity writes to a partition, where its records are numbered from `base_sequence` on."""
+    """Returns the identity of a batch for a partition, whose records are numbered from `base_sequence` on."""
     return BatchIdentity(
         partition_tag(partition.topic_id, partition.partition),
         identity.producer_id,

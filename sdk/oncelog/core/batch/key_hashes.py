@@ -73,7 +73,7 @@ def fnv1a_all(keys: pa.BinaryArray) -> NDArray[np.uint64]:
 
 
 def _fnv1a_of_matrix(keys: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Of the rows of a matrix of bytes: no row needs to be found."""
+    """Hashes the rows of a matrix of bytes, where no row has to be searched."""
     hashes = np.full(len(keys), hashing._FNV_OFFSET, np.uint64)
     for column in np.ascontiguousarray(keys.T):
         hashes ^= column
@@ -106,7 +106,7 @@ def murmur2_all(keys: pa.BinaryArray) -> NDArray[np.uint32]:
 
 
 def _murmur2_of_matrix(keys: NDArray[np.uint8], hashes: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Of the rows of a matrix of bytes: no row needs to be found."""
+    """Hashes the rows of a matrix of bytes, where no row has to be searched."""
     size = keys.shape[1]
     whole = size & ~3
     for word in np.ascontiguousarray(np.ascontiguousarray(keys[:, :whole]).view("<u4").T) if whole else ():
@@ -121,7 +121,7 @@ def _murmur2_of_matrix(keys: NDArray[np.uint8], hashes: NDArray[np.uint32]) -> N
 def _murmur2_by_length(
     data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64], hashes: NDArray[np.uint32]
 ) -> NDArray[np.uint32]:
-    """Of the keys at `starts`, of which the longest come first."""
+    """Hashes the keys at `starts`; the longest keys come first."""
     words, tails = lengths >> 2, lengths & 3
     longest, at = int(words[0]), 0
     view = np.ndarray(max(len(data) - 3, 0), "<u4", data, strides=(1,))  # a word begins at every byte

@@ -1,6 +1,6 @@
-"""Which partition a row goes to, for whole Arrow batches at once.
+"""Chooses the partition of each row, for whole Arrow batches at once.
 
-Rule 1: a key goes where `hashing.partition_for_key` says, whoever computes it; a null key goes to the sticky partition.
+Rule 1: a key goes where `hashing.partition_for_key` says, in every client and broker; a null key goes to the sticky partition.
 Rule 2: rows of one partition keep their order.
 Rule 3: work per row is numpy's.
 """

@@ -1,4 +1,4 @@
-"""What waits to be sent: records gathered into batches, one queue per partition, all within one bound of memory.
+"""Records that wait to be sent, gathered into batches, one queue per partition, all within one bound of memory.
 
 Rule 1: a batch closes when it is full; an open one is ready when `linger_ms` have passed, or on a flush.
 Rule 2: batches of a partition are taken in the order in which they were filled.
@@ -40,7 +40,7 @@ class Row(NamedTuple):
     timestamp_ms: int
     headers: HeaderList
     size: int
-    """What it counts against batch and buffer, in bytes."""
+    """The bytes that it counts against batch and buffer."""
 
 
 class Home(Protocol):
@@ -98,7 +98,7 @@ class Batch:
         self.headers: list[HeaderList] | None = None
         self.arrow: pa.RecordBatch | None = None
         self.takes_rows = True  # until it is encoded; Arrow data never do
-        # Given once, kept for ever.
+        # Given once, and never changed.
         self.identity: Identity = NOBODY
         self.base_sequence = -1
         self.encoded: bytes = b""
@@ -113,9 +113,9 @@ class Batch:
         self.done = False
         self.error: OncelogError | None = None
         self.base_offset = -1
-        self.observed = 0  # of how many records somebody awaits, or has seen, the outcome
+        self.observed = 0  # the number of records whose outcome the caller awaits or has seen
         self.on_done: list[Callable[[Batch], None]] = []
-        self.home: Home | None = None  # whoever waits elsewhere would wait for ever
+        self.home: Home | None = None  # a caller that waits elsewhere would never be woken
 
     def add(self, row: Row) -> int:
         """Appends a row; returns its index."""
@@ -161,7 +161,7 @@ class Batch:
 
     @property
     def is_observed(self) -> bool:
-        """Somebody awaits, or has seen, the outcome of every record."""
+        """True when the caller awaits, or has seen, the outcome of every record."""
         return self.observed >= self.record_count
 
     def resolve(self, error: OncelogError | None, base_offset: int = -1) -> bool:
@@ -173,7 +173,7 @@ class Batch:
         self.encoded = b""
         self.drop_content()
         if error is not None:
-            self.timestamps_ms = []  # nobody asks for them, and a failure may be kept for long
+            self.timestamps_ms = []  # they are not read any more, and a failure may be kept for long
         self.done = True  # last: another thread that sees it reads the rest
         listeners, self.on_done = self.on_done, []
         for listener in listeners:
@@ -182,7 +182,7 @@ class Batch:
 
 
 def row_bytes(key: bytes | None, value: bytes | None, headers: HeaderList) -> int:
-    """What a row counts against batch and buffer."""
+    """Returns the bytes that a row counts against batch and buffer."""
     size = RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
     for name, content in headers:
         size += len(name) + (len(content) if content else 0) + RECORD_OVERHEAD_BYTES

@@ -1,6 +1,6 @@
-"""What one producer has sent to one partition and not yet got settled: order, retries, doubt.
+"""The batches of one producer for one partition that have no outcome yet: their order, retries and doubts.
 
-Rule 1: a batch gets its sequence once and keeps it for ever; nothing is ever rewritten under another identity.
+Rule 1: a batch gets its sequence once and keeps it; nothing is ever rewritten under another identity.
 Rule 2: at most `max_in_flight` batches are unresolved. While one of them waits to be sent again, only the oldest
         unresolved one goes, alone; new batches wait. So the leader, which refuses gaps, never sees another order.
 Rule 3: a gap refused to a batch that is not the oldest is no verdict on it: it is sent again when its turn comes.
@@ -9,8 +9,9 @@ Rule 4: a definite refusal ends the sequence: later batches can never be accepte
 Rule 5: "not written" is said only of a batch none of whose attempts is in doubt. Otherwise `GetProducerState(settle)`
         decides (hole 22): it is final, because the call raised the producer's epoch before it answered. Inside a
         transaction nothing is settled: the abort of the transaction decides for all its batches.
-Rule 6: with `at_most_once` (acks=0) a batch that may have arrived is never sent again. Where nobody told what became of it,
-        it counts as sent; where the leader told an error that leaves that open (a failed disk), it fails with that error.
+Rule 6: with `at_most_once` (acks=0) a batch that may have arrived is never sent again. Without an answer it counts as
+        sent; where the leader answered with an error that leaves the outcome open (a failed disk), it fails with that
+        error.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from oncelog.errors import (
 
 
 class Verdict(enum.Enum):
-    """What an answer says about one attempt."""
+    """The meaning of an answer for one attempt."""
 
     WRITTEN = enum.auto()
     NOT_NOW = enum.auto()  # certainly not written by this attempt; try again
@@ -63,7 +64,7 @@ _NOT_NOW: Final = frozenset(
 )
 
 
-# A leader without state of the producer sees a gap before the first batch that it hears of.
+# A leader without state of the producer sees a gap before the first batch that it gets.
 _GAPS: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 
 
@@ -199,7 +200,9 @@ class ProducerWindow:
         return None if oldest.in_doubt and self._can_settle(oldest) else oldest  # else `in_question` has it
 
     def expire(self, now_ms: int, obstacle: OncelogError | None = None) -> Resolved:
-        """What the delivery timeout decides without asking anybody. `obstacle`: what keeps us from trying at the moment."""
+        """Fails the batches whose delivery timeout has passed, without asking a broker. `obstacle`: the reason why
+        nothing is sent at the moment.
+        """
         oldest = self.overdue(now_ms)
         if oldest is None:
             return []
@@ -257,7 +260,7 @@ class ProducerWindow:
         return self._fail_from(batch, batch.refusal or _late(batch, batch.last_error, _NOT_WRITTEN))
 
     def give_up(self, batch: Batch) -> Resolved:
-        """The first question went unanswered: the caller hears that the outcome is unknown, the asking goes on."""
+        """The first state query went unanswered: the delivery ends as outcome-unknown, and querying continues."""
         if batch.done:
             return []
         return [(batch, _late(batch, batch.last_error, _UNKNOWN))]
@@ -295,7 +298,7 @@ class ProducerWindow:
 
 
 def timed_out(batch: Batch, obstacle: OncelogError | None = None) -> DeliveryTimedOutError:
-    """Why a batch was not delivered in time: what stands in its way now, else what its last attempt was told."""
+    """Returns why a batch was not delivered in time: the present obstacle, else the answer to its last attempt."""
     cause = obstacle or batch.last_error
     if batch.in_doubt:
         return _late(batch, cause, _UNKNOWN)

@@ -1,9 +1,9 @@
-"""One transaction as its producer sees it: which moves are legal, and what the coordinator will be told.
+"""One transaction as its producer sees it: the legal moves, and the calls to the coordinator that they need.
 
 Rule 1: the coordinator decides; this table only keeps the caller from asking for nonsense.
 Rule 2: after a failure only an abort is left. After a commit was asked for, an abort is not: it may be committed.
-Rule 3: the first reason of a failure is kept, and told by everything that is refused because of it.
-Rule 4: a transaction that touched nothing, and whose number nobody looked at, needs no call: its number is used again.
+Rule 3: the first reason of a failure is kept, and given by everything that is refused because of it.
+Rule 4: a transaction that touched nothing, and whose number the caller has not read, needs no call: its number is used again.
 """
 
 from __future__ import annotations

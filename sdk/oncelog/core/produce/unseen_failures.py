@@ -1,6 +1,6 @@
-"""Which failure `flush` and `close` of a producer raise: the first one that nobody awaited.
+"""Finds the failure that `flush` and `close` of a producer raise: the first one that the program did not await.
 
-Rule 1: whether somebody did is asked at the flush, not at the failure: a failure that is awaited later is not raised.
+Rule 1: whether the program did is asked at the flush, not at the failure: a failure that is awaited later is not raised.
 Rule 2: none is ever passed over in silence. Above `_KEPT_MAX` of them the oldest half counts as never awaited, for good.
 """
 
@@ -31,7 +31,7 @@ class UnseenFailures:
             self._leave_out()
 
     def take(self) -> OncelogError | None:
-        """The first that nobody awaited; forgets all that are known so far."""
+        """Returns the first failure that was not awaited; forgets all that are known so far."""
         first = self._lost or next((batch.error for batch in self._kept if not batch.is_observed), None)
         self.forget()
         return first
