@@ -164,7 +164,7 @@ class Link:
         context: dict[str, Any] = {"address": self.address, "status": status}
         is_new = self.core.state is LinkState.HELLO
         if is_new and ("Connection refused" in details or "actively refused" in details):
-            return errors.NetworkError(f"nobody listens at {self.address}", refused="true", **context)
+            return errors.NetworkError(f"no process listens at {self.address}", refused="true", **context)
         if is_new and (failure := self.transport.explain_handshake(self.address, details)) is not None:
             context["tls"] = "refused" if failure.certain else "maybe"
             return errors.NetworkError(failure.sentence, **context)

@@ -74,7 +74,7 @@ def explain_handshake(
         )
     if "Hostname Verification Check failed" in details or "is not in peer certificate" in details:
         return HandshakeFailure(
-            f"the certificate of {address} does not hold this name: dial a name that stands in it, or have it issued anew",
+            f"the certificate of {address} does not hold this name: dial a name that stands in it, or have it issued again",
             certain=True,
         )
     if "has expired" in details:

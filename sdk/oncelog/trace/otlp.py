@@ -99,7 +99,9 @@ class OtlpExporter(SpanExporter):
         if not self.failing:
             self.failing = True
             why = error.code().name if isinstance(error, grpc.Call) else str(error)
-            _log.warning("nobody takes traces; they are dropped", extra={"endpoint": self._endpoint, "reason": why})
+            _log.warning(
+                "no collector takes traces; they are dropped", extra={"endpoint": self._endpoint, "reason": why}
+            )
 
     def shutdown(self) -> None:
         """See `SpanExporter`."""

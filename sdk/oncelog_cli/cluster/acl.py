@@ -67,7 +67,7 @@ def add_parser(commands: Commands) -> None:
 
 def _rule_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--principal", required=True, action="append", help="User:NAME; User:* = everybody; may be repeated"
+        "--principal", required=True, action="append", help="User:NAME; User:* = every principal; may be repeated"
     )
     parser.add_argument(
         "--operation", action="append", type=str.upper, default=[], help="READ, WRITE, ...; may be repeated"

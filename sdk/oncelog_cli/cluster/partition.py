@@ -37,7 +37,7 @@ def add_parser(commands: Commands) -> None:
     )
     listing.add_argument("--topic", action="append", default=[], help="may be repeated; default: all, internal too")
     listing.add_argument("--under-replicated", action="store_true", help="a replica is not in sync")
-    listing.add_argument("--leaderless", action="store_true", help="nobody leads it")
+    listing.add_argument("--leaderless", action="store_true", help="it has no leader")
     listing.add_argument("--under-min-isr", action="store_true", help="acks=all is refused: too few are in sync")
     add_watch(listing)
     _add_moves(noun)

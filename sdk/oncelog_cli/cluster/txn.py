@@ -56,7 +56,7 @@ def add_parser(commands: Commands) -> None:
     outcome = noun.verb(
         "outcome",
         _outcome,
-        "what became of transactions, by their numbers",
+        "the outcomes of transactions, by their numbers",
         ("oncelog txn outcome my-job 41", "oncelog txn outcome my-job 41 42 --format json"),
         "Committed and aborted never change. An ongoing transaction is not decided yet: its producer, the next producer with\n"
         "its id, or the time-out will do that. Not begun: the cluster has not heard of this number so far. A new producer\n"

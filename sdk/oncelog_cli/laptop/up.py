@@ -27,8 +27,9 @@ SUPERVISOR: Final = "oncelog_cli.laptop.supervisor"
 NEEDED: Final = ("oncelog_runtime", "etcd3", "grpc_health", "uvloop", "prometheus_client")
 _STOP_S: Final = 60.0
 _LOG_TAIL_LINES: Final = 5
-_DETAILS: Final = """It runs in the foreground until Ctrl-C, and ends with whoever started it: with its terminal, and with
-the script that put it into the background (it asks the kernel for that, PR_SET_PDEATHSIG; nohup and setsid do not help).
+_DETAILS: Final = """It runs in the foreground until Ctrl-C, and ends with the process that started it: with its terminal, and
+with the script that put it into the background (it asks the kernel for that, PR_SET_PDEATHSIG; nohup and setsid do
+not help).
 With --detach it returns when the cluster is ready, and the cluster goes on without a terminal until `oncelog down`.
 
 A process that ends is reported, and the cluster goes on without it: `oncelog status` shows it, `oncelog start NAME`
@@ -184,7 +185,9 @@ def announce(state: UpState, printer: Printer) -> None:
     ]
     columns = ("process", "address", "pid", *(("metrics",) if any(m.metrics_url for m in state.members) else ()))
     printer.text(table(rows, columns))
-    printer.text("access rules are off: whoever reaches these addresses may do everything (docs/security.md)")
+    printer.text(
+        "access rules are off: every program that reaches these addresses may do everything (docs/security.md)"
+    )
     printer.text(next_steps(state))
 
 

@@ -20,7 +20,9 @@ _CLOSE: Final = 0.9
 _NO_GROUP: Final = (
     "a read belongs to no group, so leave it out; option commitGroup tells a group what was read, for lag tools"
 )
-_CALLS: Final = "every call is tried again until requestTimeoutMs is over, so write option requestTimeoutMs, or nothing"
+_CALLS: Final = (
+    "every call is tried again until requestTimeoutMs has passed, so write option requestTimeoutMs, or nothing"
+)
 _IN_ORDER: Final = "what is sent again is there once and in its order, so leave it out"
 _FETCH: Final = (
     "a task reads its offsets as fast as they come, so leave it out; option maxRecordsPerPartition makes tasks smaller"

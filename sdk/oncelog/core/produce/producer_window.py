@@ -271,7 +271,7 @@ class ProducerWindow:
         """
         assert batch is self._unresolved[0]
         unknown = DeliveryTimedOutError(
-            f"nobody can say whether the records were written: {refusal.message}", attempts=batch.attempts
+            f"it is not known whether the records were written: {refusal.message}", attempts=batch.attempts
         )
         return self._fail_from(batch, because(unknown, refusal))
 

@@ -180,7 +180,7 @@ class Shard:
                 "shard %s in epoch %d is dropped: %r", self.name, epoch, cause, exc_info=cause if seldom else None
             )
         return CoordinatorNotAvailableError(
-            f"the shard starts anew: {self._last_error}", retry_after_ms=20, shard=self.name
+            f"the shard restarts: {self._last_error}", retry_after_ms=20, shard=self.name
         )
 
     async def _win_epoch(self) -> int | None:

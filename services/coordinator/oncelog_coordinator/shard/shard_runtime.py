@@ -418,7 +418,7 @@ class ShardLife:
 
     async def close(self, error: OncelogError | None = None) -> None:
         """Ends the life; every waiting caller gets `error`."""
-        self._ended = error or CoordinatorNotAvailableError("the shard starts anew", retry_after_ms=20)
+        self._ended = error or CoordinatorNotAvailableError("the shard restarts", retry_after_ms=20)
         waiting = [asked.answer for asked in (*self._taken, *self._inbox)]
         waiting += [answer for step in self._steps for answer, _ in step.answers]
         for step in self._steps:

@@ -58,7 +58,9 @@ def handler_of(spec: MethodSpec[Req, Rep], serve: ServeOf[Req, Rep]) -> Handler:
             reply, bulk = await serve(request, payload)
             return reply.SerializeToString(), bulk
         if row is None:
-            raise errors.ClusterAuthorizationError(f"{spec.name} has no row in the table of rights: nobody may")
+            raise errors.ClusterAuthorizationError(
+                f"{spec.name} has no row in the table of rights: no caller may use it"
+            )
         refused = admit(spec.name, row, call, call.access, request)
         if refused:
             reply, bulk = await _serve_rest(spec, row, refused, request, payload, serve)
