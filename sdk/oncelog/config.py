@@ -1,4 +1,4 @@
-"""What a user may set, with the names that Kafka users type.
+"""The options of clients, producers and consumers, with the names that Kafka users type.
 
 Rule 1: frozen, checked when built; an unknown name raises `ConfigError` that suggests the nearest known one.
 Rule 2: `bootstrap.servers` and `bootstrap_servers` are the same name. Times are milliseconds, sizes bytes.
@@ -39,7 +39,7 @@ _HIGHEST: Final = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
-    """What all parts of a client share.
+    """The options that all parts of a client share.
 
     `security_protocol` "SSL": TLS. `ssl_cafile` is the PEM file of the CA that signs the brokers (empty = the public CAs
     that gRPC brings), `ssl_certfile` and `ssl_keyfile` prove who this client is. They are read again for each new
@@ -74,7 +74,7 @@ class ClientConfig:
     retry_backoff_max_ms: int = 250
     """The longest wait between two tries, never below `retry_backoff_ms`. Kafka: `retry.backoff.max.ms`."""
     metadata_max_age_ms: int = 300_000
-    """What is known of a topic is asked for anew after this time, so a consumer of whole topics finds added partitions.
+    """Metadata of a topic is refreshed after this time, so a consumer of whole topics finds added partitions.
     Kafka: `metadata.max.age.ms`.
     """
     metadata_attempt_timeout_ms: int = 2_000
@@ -147,7 +147,7 @@ class ClientConfig:
 
 @dataclass(frozen=True, slots=True)
 class ProducerConfig:
-    """Of one producer."""
+    """The options of one producer."""
 
     acks: int | str = "all"
     """When a record counts as written: `all` after every in-sync replica has it, `1` after the leader, `0` when it
@@ -156,8 +156,8 @@ class ProducerConfig:
     enable_idempotence: bool = True
     """A batch is in the log once, however often it is sent. Kafka: `enable.idempotence`."""
     transactional_id: str | None = None
-    """The name under which this producer's transactions are known; whoever takes it next fences this one. Empty means
-    no transactions. Kafka: `transactional.id`.
+    """The name under which this producer's transactions are known; the next producer with this name fences this one.
+    Empty means no transactions. Kafka: `transactional.id`.
     """
     transaction_timeout_ms: int = 60_000
     """A transaction that is open for longer is aborted by its coordinator, which has a largest value of its own
@@ -245,7 +245,7 @@ class ProducerConfig:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerConfig:
-    """Of one consumer."""
+    """The options of one consumer."""
 
     group_id: str | None = None
     """The group that keeps this consumer's committed offsets, and whose members share partitions after `subscribe`. Kafka:

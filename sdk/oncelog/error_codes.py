@@ -1,7 +1,7 @@
 """The numbers of the wire: each error's code, and what the client does next.
 
-Rule: the numbers are those of `errors.proto` for ever; a test compares both enums with the generated ones. The class of
-each code is in `oncelog.errors`.
+Written by scripts/gen_errors.py from `protos/oncelog/v1/errors.proto`, where the meaning of each number stands; not to be
+edited. The numbers stay as they are. The class of each code is in `oncelog.errors`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import enum
 
 
 class ErrorCode(enum.IntEnum):
-    """Stable numbers, equal to `oncelog.v1.ErrorCode` (a test compares them)."""
+    """Stable numbers, equal to `oncelog.v1.ErrorCode`."""
 
     OFFSET_OUT_OF_RANGE = 1
     CORRUPT_MESSAGE = 2
@@ -58,9 +58,9 @@ class ErrorCode(enum.IntEnum):
     STORAGE_ERROR = 56
     AUTHENTICATION_FAILED = 58
     UNKNOWN_PRODUCER_ID = 59
-    NON_EMPTY_GROUP = 68
     REASSIGNMENT_IN_PROGRESS = 60
     TOKEN_EXPIRED = 66
+    NON_EMPTY_GROUP = 68
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
     UNSUPPORTED_COMPRESSION = 76

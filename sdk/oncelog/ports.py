@@ -1,4 +1,4 @@
-"""What the client needs from the outside world. Implementations live in `adapters` and in the simulation.
+"""The ports of the client to the outside world. Implementations live in `adapters` and in the simulation.
 
 Rule: code above these ports runs unchanged in production and in the deterministic simulation.
 """
@@ -25,8 +25,8 @@ class Transport(Protocol):
         handler in that order while the link lives; answers may come out of order.
 
         Raises the peer's `OncelogError`, `RequestTimedOutError` after `timeout_ms`, or `NetworkError` when the link
-        broke: in the last two cases the outcome is unknown.  `NetworkError` carries context `refused="true"` when
-        nobody listens at the address (the request was certainly not executed), and `tls="refused"` when both sides
+        broke: in the last two cases the outcome is unknown.  `NetworkError` carries context `refused="true"` when no
+        process listens at the address (the request was certainly not executed), and `tls="refused"` when both sides
         cannot agree on TLS: the message says what to change.
         """
         ...

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, overload
 _HAS_DEFAULTS: Final = sys.version_info >= (3, 13)
 """Python's own type variables know defaults."""
 _defaults: Final[dict[Any, Any]] = {}
-"""Of type variables, where Python does not keep them."""
+"""The defaults of type variables, where Python does not keep them."""
 C = typing.TypeVar("C", bound=type)
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _filled(kind: Any, given: Any) -> Any:
 
 
 Sendable = bytes | bytearray | memoryview | str | None
-"""What a key or a value may be without a serializer."""
+"""The types that a key or a value may have without a serializer."""
 
 K = TypeVar("K", covariant=True, default=Any)
 """The type of keys that are read."""
@@ -58,13 +58,13 @@ Key = TypeVar("Key", contravariant=True, default=Any)
 Value = TypeVar("Value", contravariant=True, default=Any)
 """The type of values that are written."""
 ReadKey = TypeVar("ReadKey", default=bytes | None)
-"""What a `key_deserializer` returns."""
+"""The type that a `key_deserializer` returns."""
 ReadValue = TypeVar("ReadValue", default=bytes | None)
-"""What a `value_deserializer` returns."""
+"""The type that a `value_deserializer` returns."""
 SentKey = TypeVar("SentKey", default=Sendable)
-"""What a `key_serializer` takes."""
+"""The type that a `key_serializer` takes."""
 SentValue = TypeVar("SentValue", default=Sendable)
-"""What a `value_serializer` takes."""
+"""The type that a `value_serializer` takes."""
 
 NULL: Final[Any] = None
 """A key or value that is left out. Its type is Any, since no annotation can say "only where a null is of this type"."""

@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:  # a file, a folder or a port that somebody named
+    except OSError as error:  # a file, a folder or a port that the user named
         named = f"{error.filename}: " if error.filename else ""
         _explain(ConfigError(f"{named}{error.strerror or error}"), style)
         return 1

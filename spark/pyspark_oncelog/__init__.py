@@ -1,7 +1,7 @@
 """The oncelog data source for Apache Spark; Spark finds this package by its name.
 
 Spark imports every installed package called `pyspark_*` in each session, and if one of them fails, it knows none.  So
-nothing of weight is imported here before somebody asks for it; a driver is warned when its workers would find no oncelog.
+nothing of weight is imported here before it is used; a driver is warned when its workers would find no oncelog.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is checked on the driver before Spark computes anything, with errors that say what to do.
+"""Checks on the driver before Spark computes anything, with errors that say what to do.
 
 Spark itself says "crashed" or "not found" when a worker's Python lacks a package, and a missing topic would show only
 after the data was computed.
@@ -38,7 +38,7 @@ def _is_there(name: str) -> bool:
 
 
 def wrong_python(executable: str, missing: Iterable[str]) -> str:
-    """What to tell somebody whose Spark runs on the wrong Python."""
+    """Returns the advice for a Spark that runs on the wrong Python."""
     return (
         f"Spark's Python {executable} lacks {', '.join(missing)}: set PYSPARK_PYTHON, on the driver and on every "
         'executor, to a Python that has them (pip install "oncelog[spark]")'
@@ -73,7 +73,7 @@ def ensure_topic(client: Callable[[], Client], options: SinkOptions, topic: str)
 
 
 def forget_topic(options: SinkOptions, topic: str) -> None:
-    """Somebody has deleted it since: the next question goes to the cluster."""
+    """Forgets that the topic exists, since it was deleted: the next check asks the cluster."""
     _known_topics.discard(_key(options, topic))
 
 

@@ -65,7 +65,7 @@ def test_an_endpoint_that_is_down_costs_no_time_and_one_line(caplog: pytest.LogC
             tracer.flush(1_000)
         assert time.monotonic() - begin < 3.0
         lines = [r for r in caplog.records if r.levelno >= logging.WARNING]
-        assert [r.getMessage() for r in lines] == ["nobody takes traces; they are dropped"]
+        assert [r.getMessage() for r in lines] == ["no collector takes traces; they are dropped"]
         begin = time.monotonic()
         tracer.close(1_000)
         assert time.monotonic() - begin < 1.0

@@ -1,6 +1,6 @@
 """Gives an error the reason that stands behind it: in its words, for people, and as its `__cause__`, for programs.
 
-Rule: a time-out alone says nothing: whoever gave up tells what he was last told, and where.
+Rule: a time-out alone says nothing: the call that gave up reports the last answer that it got, and from where.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _detail(error: OncelogError) -> str:
 
 
 def is_silence(error: OncelogError) -> bool:
-    """True: nobody said anything, so what was said before explains more."""
+    """True: no server has answered, so the answer before explains more."""
     return isinstance(error, NetworkError | RequestTimedOutError)
 
 

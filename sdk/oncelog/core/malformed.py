@@ -1,4 +1,4 @@
-"""What may happen when values are taken out of JSON that somebody else wrote.
+"""The exceptions that may come when values are taken out of JSON from another program.
 
 `json` itself has no bound on depth, and takes numbers that no integer is: `[[[[...` is a `RecursionError`, `int(1e400)` an
 `OverflowError`, and a list where a mapping was expected an `AttributeError`.

@@ -3,7 +3,7 @@
 Rule 1: the password stays where it was typed. What is stored proves a password and cannot be used as one.
 Rule 2: both prove, in this order: the caller shows nothing that helps a server that does not know the user already.
 Rule 3: a message is taken apart as the RFC writes it; anything else, and any proof that does not fit, is one and the same
-        `AuthenticationError`, so that nobody learns which names are users.
+        `AuthenticationError`, so that a stranger does not learn which names are users.
 Rule 4: the caller refuses fewer iterations than `ITERATIONS_MIN` and more than `ITERATIONS_MAX`: a false server can
         neither get a cheap hash to guess at nor keep the caller busy.
 
@@ -24,7 +24,7 @@ from oncelog.errors import AuthenticationError, ConfigError
 
 MECHANISM: Final = "SCRAM-SHA-512"
 ITERATIONS: Final = 65_536
-"""Of new passwords."""
+"""The iterations for new passwords."""
 ITERATIONS_MIN: Final = 4_096
 ITERATIONS_MAX: Final = 1_000_000
 SALT_BYTES: Final = 16
@@ -38,7 +38,7 @@ _REFUSED: Final = "user or password is wrong"
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What is stored of a password."""
+    """The part of a password that is stored."""
 
     salt: bytes
     iterations: int
@@ -175,7 +175,7 @@ class ScramServer:
         self._nonce = ""
 
     def user(self, client_first: bytes) -> str:
-        """Who wants to prove a password. Raises `AuthenticationError`."""
+        """Returns the name of the user that wants to prove a password. Raises `AuthenticationError`."""
         if not client_first.startswith(_NO_BINDING.encode()):
             raise AuthenticationError("a message of the password exchange has another form than RFC 5802 says")
         self._first_bare = client_first[len(_NO_BINDING) :]
@@ -209,5 +209,5 @@ class ScramServer:
 
 
 def decoy_salt(secret: bytes, name: str) -> bytes:
-    """The salt that is told of a name that is no user: the same one each time, as a user's would be."""
+    """Returns the salt for a name that is no user: the same one each time, as a user's would be."""
     return _hmac(secret, b"no such user:" + name.encode())[:SALT_BYTES]

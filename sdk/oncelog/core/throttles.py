@@ -1,6 +1,6 @@
-"""What servers said about quotas: which methods a client shall not call at which address for a while.
+"""The throttles that servers have announced: methods that a client shall not call at an address for a while.
 
-Rule 1: a server that is told nothing new delays by itself; who heeds this here waits where waiting costs nobody memory.
+Rule 1: a server delays calls that ignore a throttle; a client that heeds it waits where waiting costs no server memory.
 Rule 2: while no server has said anything, asking costs one look at `active`.
 """
 
@@ -14,7 +14,7 @@ THROTTLE_MAX_MS: Final = 300_000
 
 
 class Throttles:
-    """Of one client. Times are milliseconds of its loop's clock."""
+    """The throttles of one client. Times are milliseconds of its loop's clock."""
 
     def __init__(self) -> None:
         self._until_ms: dict[tuple[str, str], int] = {}

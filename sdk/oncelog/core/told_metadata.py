@@ -1,4 +1,4 @@
-"""What metadata may say: a client connects where it is told to, and remembers what it is told.
+"""Checks metadata, since a client connects to the addresses in it, and remembers the rest.
 
 Rule: addresses are `host:port` and nothing else that a resolver would take (`unix:`, `dns://server/name`); partitions are
 0 to n-1, each once, n bounded; shards lie within their count, which never changes.

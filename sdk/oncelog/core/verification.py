@@ -1,4 +1,4 @@
-"""What exactly-once means, as a check: what writers were told, and what a read_committed reader saw, must fit together.
+"""Checks exactly-once: the answers that writers got and the records that a read_committed reader saw must fit together.
 
 Every record names its run, its producer, the producer's transaction and its place there, and seals itself with a hash.
 
@@ -34,7 +34,7 @@ RECORD_BYTES_MIN: Final = _HEAD.size + HASH_BYTES
 
 
 class Outcome(enum.Enum):
-    """What the writer knows of a transaction."""
+    """The outcome of a transaction, as the writer knows it."""
 
     OPEN = "open"
     COMMITTED = "committed"
@@ -80,7 +80,7 @@ def open_record(value: bytes | None) -> Place | None:
 
 
 class Ledger:
-    """What the writers were told. Keys are (producer, transaction)."""
+    """The answers that the writers got. Keys are (producer, transaction)."""
 
     def __init__(self) -> None:
         self._ended: dict[tuple[int, int], tuple[Outcome, Mapping[int, int]]] = {}
@@ -102,7 +102,7 @@ class Ledger:
         return sum(sum(counts.values()) for found, counts in self._ended.values() if found is Outcome.COMMITTED)
 
     def judge(self, seen: Mapping[tuple[int, int], Mapping[int, int]]) -> Iterator[Anomaly]:
-        """What does not fit, after a pass that saw so many records per transaction and partition."""
+        """Returns the anomalies after a pass that saw so many records per transaction and partition."""
         for name, (outcome, counts) in self._ended.items():
             found = seen.get(name, {})
             has_all = all(found.get(partition, 0) >= count for partition, count in counts.items())

@@ -1,9 +1,9 @@
 """Every way in which oncelog says no, in one hierarchy.
 
 Rule 1: each wire code of `errors.proto` has exactly one class here; `error_for(code)` finds it.
-Rule 2: a class says what the client does next (`action`); nobody parses message text.
+Rule 2: a class says what the client does next (`action`); no program has to parse message text.
 Rule 3: nothing here imports grpc or protobuf: the server looks its status up elsewhere.
-Rule 4: each family has a file here; whoever raises, catches or pickles one finds it in `oncelog.errors`.
+Rule 4: each family has a file here; code that raises, catches or pickles one finds it in `oncelog.errors`.
 
     OncelogError
     |-- RetriableError               the same request again          action RETRY / REFRESH
@@ -133,7 +133,7 @@ def _all_subclasses(root: type[OncelogError]) -> list[type[OncelogError]]:
 
 _ALL: Final[tuple[type[OncelogError], ...]] = (OncelogError, *_all_subclasses(OncelogError))
 for _kind in _ALL:
-    _kind.__module__ = __name__  # where its name is told in a traceback, and looked up by a pickle
+    _kind.__module__ = __name__  # the module that a traceback names, and where a pickle looks it up
 
 _ABSTRACT = (OncelogError, RetriableError, AbortableTransactionError, FatalProducerError, CallerError)
 BY_CODE: dict[int, type[OncelogError]] = {int(cls.code): cls for cls in _ALL if cls not in _ABSTRACT}

@@ -1,4 +1,4 @@
-"""What every error has, and the four families: what a client does next.
+"""The attributes of every error, and the four families, which say what a client does next.
 
 Rule: `context` may hold what a stranger chose: it is bounded, and what cannot be printed is escaped (`printable`).
 """

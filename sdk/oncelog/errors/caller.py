@@ -133,7 +133,7 @@ class UnsupportedMessageFormatError(CallerError):
 
 
 class PolicyViolationError(CallerError):
-    """The request is over a limit of the cluster's policy."""
+    """The request exceeds a limit of the cluster's policy."""
 
     code = ErrorCode.POLICY_VIOLATION
 

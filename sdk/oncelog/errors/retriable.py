@@ -66,7 +66,7 @@ class NotEnoughReplicasAfterAppendError(RetriableError):
 
 
 class TokenExpiredError(RetriableError):
-    """The token is over: the next connection needs a new one."""
+    """The token has expired: the next connection needs a new one."""
 
     code = ErrorCode.TOKEN_EXPIRED
 

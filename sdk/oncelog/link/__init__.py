@@ -1,1 +1,1 @@
-"""What both ends of a link share: its bytes, and TLS."""
+"""The parts that both ends of a link share: its bytes, and TLS."""

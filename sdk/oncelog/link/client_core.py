@@ -1,15 +1,15 @@
-"""The caller's end of a link, without any I/O: its hello, its calls, and what becomes of them when it ends.
+"""The caller's end of a link, without any I/O: its hello, its calls, and their outcomes when it ends.
 
-Rule 1: each call has one outcome, told by one event: `Answered` or `Failed`. A cancelled call has none.
+Rule 1: each call has one outcome, in one event: `Answered` or `Failed`. A cancelled call has none.
 Rule 2: a call that may have reached the peer when it fails has an unknown outcome. One that certainly did not says
         `unsent="true"`.
 Rule 3: calls and their bytes in flight are bounded. A later call waits for room, in order. One that is larger than the bound
         goes when nothing else is in flight.
-Rule 4: a goodbye of the peer ends no call that is open: their answers are due. Calls that wait for room fail as unsent, and
-        with the last answer the link is over.
+Rule 4: a goodbye of the peer ends no call that is open: their answers are due. Calls that wait for room fail as unsent,
+        and with the last answer the link ends.
 Rule 5: a correlation id names one call for as long as the link lives, so that a late answer never meets another call.
 
-How a shell uses it: see `link_core`. The slow step of a password, the salting, is the shell's: it is told `Challenged` and
+How a shell uses it: see `link_core`. The slow step of a password, the salting, is the shell's: it gets `Challenged` and
 answers with `prove`.
 """
 
@@ -33,10 +33,10 @@ HELLO_TIMEOUT_MS: Final = 10_000
 
 
 class Waiter(Protocol):
-    """Who waits for the answer, for example a future. The core only asks it this."""
+    """The waiting caller, for example a future. The core asks it only this."""
 
     def done(self) -> bool:
-        """Nobody waits any more."""
+        """True when the caller does not wait any more."""
         ...
 
 
@@ -108,7 +108,7 @@ class Left(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """The link is over, and its stream can be closed. `was_up`: it had been open."""
+    """The link has ended, and its stream can be closed. `was_up`: it had been open."""
 
     error: errors.OncelogError
     was_up: bool
@@ -119,7 +119,7 @@ ClientEvent: TypeAlias = Answered[W] | Failed[W] | Throttled | Challenged | Left
 
 @dataclass(frozen=True, slots=True)
 class ClientBounds:
-    """Of one link."""
+    """The bounds of one link."""
 
     max_calls: int = 4096
     max_bytes: int = 64 << 20
@@ -346,7 +346,7 @@ class ClientCore(LinkCore[Call[W] | Frame], Generic[W]):
     # ------------------------------------------------------------ time and end
 
     def tick(self, now_ms: float) -> list[ClientEvent[W]]:
-        """What timed out. The shell calls it at `wake_at_ms`, or later."""
+        """Times out calls and the hello, and returns the events. The shell calls it at `wake_at_ms`, or later."""
         if now_ms + ROUNDING_MS < self.wake_at_ms:
             return []
         if self._hello_by_ms <= now_ms + ROUNDING_MS and self.state is LinkState.HELLO:
@@ -416,7 +416,7 @@ class ClientCore(LinkCore[Call[W] | Frame], Generic[W]):
         if isinstance(item, Frame):
             return item
         if item.is_over or item.waiter.done():
-            return None  # nobody waits for it any more, and the peer never heard of it
+            return None  # its caller has gone, and the peer never got it
         return item.frame
 
 

@@ -71,7 +71,7 @@ class Link:
         self._do(self.core.cancel(call))
 
     def _do(self, events: Iterable[Event]) -> None:
-        """What the core says."""
+        """Handles the events of the core."""
         for event in events:
             if isinstance(event, Answered):
                 if not event.call.waiter.done():
@@ -154,7 +154,7 @@ class Link:
                     self.core.prove(await _proof(credentials, scram, event.message))
 
     async def _explain(self, stream: Any, error: BaseException) -> errors.OncelogError:
-        """What ended the stream, as a `NetworkError`."""
+        """Returns the reason why the stream ended, as a `NetworkError`."""
         status, details = "", str(error)
         if stream is not None and not stream.done() and self.core.state is LinkState.HELLO:
             await _status_of(stream)
@@ -164,7 +164,7 @@ class Link:
         context: dict[str, Any] = {"address": self.address, "status": status}
         is_new = self.core.state is LinkState.HELLO
         if is_new and ("Connection refused" in details or "actively refused" in details):
-            return errors.NetworkError(f"nobody listens at {self.address}", refused="true", **context)
+            return errors.NetworkError(f"no process listens at {self.address}", refused="true", **context)
         if is_new and (failure := self.transport.explain_handshake(self.address, details)) is not None:
             context["tls"] = "refused" if failure.certain else "maybe"
             return errors.NetworkError(failure.sentence, **context)
@@ -173,7 +173,7 @@ class Link:
         return errors.NetworkError(f"the link to {self.address} broke: {details or type(error).__name__}", **context)
 
     def end(self, error: errors.OncelogError) -> None:
-        """The link is over: every call fails, the tasks stop. Any number of times."""
+        """Ends the link: every call fails, the tasks stop. May be called any number of times."""
         self._do(self.core.end(error))
 
     def _hang_up(self, ended: Ended) -> None:

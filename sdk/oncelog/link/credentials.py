@@ -1,8 +1,8 @@
-"""What a client shows to say who it is: a bearer token, or a user's password.
+"""The credentials of a client: a bearer token, or a user's password.
 
-Rule 1: a token is asked for anew for each new link: from the file, from the provider; so a renewed one is used as soon as a
-        link needs one, and a link whose token is over is replaced without a failed call.
-Rule 2: neither token nor password goes over a connection that anybody can read: without TLS they go to this machine alone.
+Rule 1: a token is fetched again for each new link: from the file, from the provider; so a renewed one is used as soon as a
+        link needs one, and a link whose token expires is replaced without a failed call.
+Rule 2: neither token nor password goes over a connection that others can read: without TLS they go to this machine alone.
 Rule 3: they stand in no repr, no log line and no error.
 """
 
@@ -44,11 +44,11 @@ class Credentials:
 
     @property
     def mechanism(self) -> str:
-        """Of a password; empty without one."""
+        """The mechanism of the password exchange; empty without a password."""
         return MECHANISM if self.username else ""
 
     async def metadata(self) -> tuple[tuple[str, str], ...]:
-        """Of a new link. Raises `AuthenticationError` when there is no token to be had."""
+        """Returns the metadata of a new link, which holds its token. Raises `AuthenticationError` when there is none."""
         if self.username:
             return ()
         return (("authorization", f"Bearer {await self._new_token()}"),)

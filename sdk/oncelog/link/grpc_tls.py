@@ -61,7 +61,7 @@ class HandshakeFailure:
 def explain_handshake(
     address: str, details: str, paths: PemPaths | None, hints: TlsHints = SDK_HINTS
 ) -> HandshakeFailure | None:
-    """What gRPC's details of a connection that never came up mean; None: nothing about TLS.
+    """Explains gRPC's details of a connection that never came up; None: they are not about TLS.
 
     `paths` None: this side speaks plaintext.
     """
@@ -74,7 +74,7 @@ def explain_handshake(
         )
     if "Hostname Verification Check failed" in details or "is not in peer certificate" in details:
         return HandshakeFailure(
-            f"the certificate of {address} does not hold this name: dial a name that stands in it, or have it issued anew",
+            f"the certificate of {address} does not hold this name: dial a name that stands in it, or have it issued again",
             certain=True,
         )
     if "has expired" in details:

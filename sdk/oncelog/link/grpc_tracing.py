@@ -1,4 +1,4 @@
-"""The span of each unary call that somebody with generated stubs makes, whatever becomes of the call.
+"""Makes the span of each unary call through generated stubs, whatever its outcome is.
 
     channel = grpc.aio.insecure_channel(address, interceptors=[ClientTracing(tracer)])
 
@@ -35,7 +35,7 @@ class ClientTracing(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]
         unrecorded = tracing.unrecorded_call(self._tracer, method, parent)
         if unrecorded is not None:
             if unrecorded == tracing.NOBODY:
-                unrecorded = self._tracer.skip("").traceparent  # metadata is for everybody to read: a W3C context
+                unrecorded = self._tracer.skip("").traceparent  # any server may read metadata: a W3C context
             return await continuation(_with_context(details, unrecorded), request)
         span = tracing.record_client_call(self._tracer, method, "", parent)
         call = None

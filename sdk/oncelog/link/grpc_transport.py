@@ -138,8 +138,8 @@ class GrpcTransport:
     ) -> Coroutine[Any, Any, tuple[bytes, Buffer]]:
         """See `oncelog.ports.Transport.call`.
 
-        `NetworkError` carries `unsent="true"` when the request certainly never left, and `refused="true"` too when
-        nobody listens. Raises `MessageTooLargeError` for more than `max_message_bytes`, `IllegalStateError` after
+        `NetworkError` carries `unsent="true"` when the request certainly never left, and `refused="true"` too when no
+        process listens. Raises `MessageTooLargeError` for more than `max_message_bytes`, `IllegalStateError` after
         `close`, `ForkedClientError` in a forked child.
         """
         context = TRACEPARENT.get()
@@ -183,7 +183,7 @@ class GrpcTransport:
         except asyncio.CancelledError:
             link.abandon(call)
             if answer.done() and not answer.cancelled():
-                answer.exception()  # answered and cancelled in the same moment: nobody else will look at it
+                answer.exception()  # answered and cancelled in the same moment: its result is not read elsewhere
             raise
 
     async def close(self) -> None:
@@ -240,14 +240,16 @@ class GrpcTransport:
             log.info("%s throttles %s: above a quota, waiting %d ms", address, method, throttle_ms)
 
     async def link_metadata(self, address: str) -> tuple[tuple[str, str | bytes], ...]:
-        """Of a new link. Raises `AuthenticationError`: there is no token, or the way to the peer is no place for one."""
+        """Returns the metadata of a new link. Raises `AuthenticationError`: there is no token, or the connection must not
+        carry one.
+        """
         if self.credentials is None:
             return self._metadata
         check_way(address, is_tls=self._tls is not None)
         return (*self._metadata, *await self.credentials.metadata())
 
     def explain_handshake(self, address: str, details: str) -> HandshakeFailure | None:
-        """What gRPC's details of a connection that never came up mean, if they are about TLS."""
+        """Explains gRPC's details of a connection that never came up, if they are about TLS."""
         return explain_handshake(
             address, details, self._tls.paths if self._tls is not None else None, self.options.tls_hints
         )

@@ -36,7 +36,9 @@ USUAL_OVERHEAD_BYTES: Final = 256
 """The same for a method and a traceparent of ours: what a frame is reckoned at when envelopes are filled."""
 
 FRAMES_MAX: Final = 16 * 1024
-"""Of one envelope. An envelope of ours has at most a quarter of it; in 64 MiB there is room for millions of empty ones."""
+"""The most frames of one envelope. An envelope of ours has at most a quarter of it; in 64 MiB there is room for
+millions of empty ones.
+"""
 
 _UNUSUAL_BYTES: Final = 256 * 1024
 

@@ -1,4 +1,4 @@
-"""What both ends of a link do alike: they keep its state, and gather frames into envelopes. No I/O, clock or randomness.
+"""The common core of both ends of a link: it keeps the state, and gathers frames into envelopes. No I/O, clock or randomness.
 
 The two cores are `client_core.ClientCore` and `server_core.ServerCore`. A shell gives them what happens, and in return
 
@@ -28,7 +28,7 @@ from oncelog.wire.wire_errors import from_detail, to_detail
 
 NEVER_MS: Final = float("inf")
 ROUNDING_MS: Final = 0.5
-"""What falls due within this time is due: timers of event loops come a little early."""
+"""Deadlines within this time count as due, since timers of event loops come a little early."""
 
 Item = TypeVar("Item")
 
@@ -65,11 +65,11 @@ class LinkCore(Generic[Item]):
             self.wake_at_ms = deadline_ms
 
     def _frame_of(self, item: Item) -> Frame | None:
-        """What goes out for an item; None when nobody wants that any more."""
+        """Returns the frame for an item; None when its caller does not want it any more."""
         raise NotImplementedError
 
     def _gather(self) -> list[Frame]:
-        """What waits, up to the size of an envelope, or one larger frame."""
+        """Returns the frames that wait, up to the size of an envelope, or one larger frame."""
         frames: list[Frame] = []
         total = 0
         outbox = self._outbox

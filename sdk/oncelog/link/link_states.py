@@ -28,7 +28,7 @@ class LinkState(Enum):
 
 
 class Incident(StrEnum):
-    """What happens to a link. The first group comes from the peer or from time, the second from this end's own process."""
+    """The events of a link. The first group comes from the peer or from time, the second from this end's own process."""
 
     HELLO = "hello"
     """The first frame of the peer."""
@@ -127,7 +127,7 @@ SERVER_MOVES: Final[Table] = {
         Incident.END: LinkState.OVER,
     },
     LinkState.OVER: {
-        Incident.ANSWER: LinkState.OVER,  # nobody hears it
+        Incident.ANSWER: LinkState.OVER,  # the peer does not get it
         Incident.GOODBYE: LinkState.OVER,
         Incident.END: LinkState.OVER,
     },

@@ -1,4 +1,4 @@
-"""What both ends of a link must agree on: versions, the bound of an envelope, and the cluster that they belong to."""
+"""The things that both ends of a link must agree on: versions, the bound of an envelope, and their cluster."""
 
 from __future__ import annotations
 

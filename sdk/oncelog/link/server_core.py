@@ -1,11 +1,11 @@
 """The server's end of a link, without any I/O: the hello, which requests are open, and what is said about each.
 
-Rule 1: each request is answered by exactly one frame, unless the caller cancels it or the link ends: its answer, or that its
-        time is over. The answer of a handler that comes later is dropped.
+Rule 1: each request is answered by exactly one frame, unless the caller cancels it or the link ends: its answer, or its
+        time-out. The answer of a handler that comes later is dropped.
 Rule 2: a correlation id is taken until its answer has left, and one that timed out until its handler is done too: a request
         that is still worked on holds its place. Who uses an id twice breaks the protocol.
 Rule 3: a goodbye drops nothing: what is open is still answered.
-Rule 4: a peer that breaks the protocol is told why. Nothing more of it is looked at.
+Rule 4: a peer that breaks the protocol gets the reason. Nothing more of it is looked at.
 
 Who is let in, which requests are taken and when they start are questions for the shell. It looks at each event before it takes
 the next one, and answers `Asked` by `refuse`, or later by `answer`. How else a shell uses it: see `link_core`.
@@ -37,8 +37,8 @@ class OpenRequest:
         self.size = size
         self.deadline_ms = deadline_ms
         self.is_answered = False  # the handler is done
-        self.is_dropped = False  # nobody waits for the answer
-        self.is_expired = False  # the caller was told of the time-out; the handler still runs and holds its place
+        self.is_dropped = False  # the caller does not wait for the answer
+        self.is_expired = False  # the caller got the time-out; the handler still runs and holds its place
 
 
 R = TypeVar("R", bound=OpenRequest)
@@ -70,13 +70,15 @@ class Cancelled(NamedTuple, Generic[R]):
 
 
 class Expired(NamedTuple, Generic[R]):
-    """The caller's time is over, and it is told so."""
+    """The caller's deadline has passed, and the caller gets that answer."""
 
     request: R
 
 
 class Breached(NamedTuple):
-    """The peer broke the protocol, and is told so: close the link when it has heard it. Before its hello: `refuse_link` it."""
+    """The peer broke the protocol, and gets the reason: close the link when that has been sent. Before its hello:
+    `refuse_link` it.
+    """
 
     error: errors.InvalidRequestError
 
@@ -85,7 +87,7 @@ ServerEvent: TypeAlias = Greeted | Proved | Asked[R] | Cancelled[R] | Expired[R]
 
 
 class ServerTerms(Protocol):
-    """What all links of a server say and keep to; read when it is needed, for the cluster may be learned late."""
+    """The hello and the bounds of all links of a server; read when needed, for the cluster may be learned late."""
 
     software: str
     cluster_id: str
@@ -112,7 +114,7 @@ class ServerCore(LinkCore[Frame], Generic[R]):
         self.requests: dict[int, R] = {}
         """Those whose id is taken."""
         self.outbox_bytes = 0
-        """Of answers that have not left."""
+        """The bytes of answers that have not left."""
 
     @property
     def outbox_frames(self) -> int:
@@ -128,14 +130,14 @@ class ServerCore(LinkCore[Frame], Generic[R]):
         self._greeting = link_codec.hello_envelope(self._hello(message))
 
     def welcome(self, proof: bytes = b"") -> None:
-        """The link is open. What came with the hello is told by `early`. `proof`: the end of a password exchange."""
+        """The link is open. `early` holds the frames that came with the hello. `proof`: the end of a password exchange."""
         self._move(Incident.WELCOME)
         self._greeting = link_codec.hello_envelope(self._hello(proof))
         if self._said_goodbye:
             self._move(Incident.GOODBYE)
 
     def refuse_link(self, error: errors.OncelogError) -> None:
-        """The peer is not let in, and is told why."""
+        """Refuses the peer, and sends the reason."""
         self._move(Incident.REFUSAL)
         self._greeting = link_codec.encode_envelope([error_frame(LINK_ITSELF, error)])
         self._outbox.clear()
@@ -209,7 +211,7 @@ class ServerCore(LinkCore[Frame], Generic[R]):
         return request
 
     def _breached(self, error: errors.InvalidRequestError) -> Breached:
-        """Rule 4. The peer hears it after the answers that wait already."""
+        """Rule 4. The peer gets the reason after the answers that wait already."""
         self._move(Incident.BREACH)
         self._queue(error_frame(LINK_ITSELF, error))
         return Breached(error)
@@ -228,12 +230,12 @@ class ServerCore(LinkCore[Frame], Generic[R]):
         self._say(request.correlation_id, error, throttle_ms)
 
     def is_awaited(self, request: R) -> bool:
-        """The handler is done. True: somebody waits for its `answer`; else `forget` the request."""
+        """The handler is done. True: the caller waits for its `answer`; else `forget` the request."""
         request.is_answered = True
         return not (request.is_dropped or self.state is LinkState.OVER)
 
     def answer(self, request: R, answer: Frame | errors.OncelogError, throttle_ms: int = 0) -> None:
-        """What the handler said. `throttle_ms`: the caller is above a quota."""
+        """Sends the answer of the handler. `throttle_ms`: the caller is above a quota."""
         self._move(Incident.ANSWER)
         self._say(request.correlation_id, answer, throttle_ms)
 
@@ -267,7 +269,7 @@ class ServerCore(LinkCore[Frame], Generic[R]):
     # ------------------------------------------------------------ time and end
 
     def tick(self, now_ms: float) -> list[ServerEvent[R]]:
-        """Requests whose time is over. The shell calls it at `wake_at_ms`, or later."""
+        """Times out requests, and returns the events of that. The shell calls it at `wake_at_ms`, or later."""
         if now_ms + ROUNDING_MS < self.wake_at_ms or self.state is LinkState.OVER:
             return []
         waited_for = [r for r in self.requests.values() if not (r.is_answered or r.is_dropped)]
@@ -281,7 +283,7 @@ class ServerCore(LinkCore[Frame], Generic[R]):
         return [Expired(request) for request in due]
 
     def end(self) -> None:
-        """The stream is gone: nobody hears answers any more. Any number of times."""
+        """The stream has ended, so no answer can be sent. May be called any number of times."""
         self._move(Incident.END)
         self._outbox.clear()
         self._greeting = b""

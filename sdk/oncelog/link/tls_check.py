@@ -99,7 +99,7 @@ def _show_to_client(paths: PemPaths, trusted: str, host: str = "") -> dict[str, 
 def _show_to_server(paths: PemPaths, trusted: str) -> dict[str, Any]:
     """The certificate as a server sees it that trusts just these."""
     server, client = _trusting(ssl.PROTOCOL_TLS_SERVER, trusted), _proving(paths, ssl.PROTOCOL_TLS_CLIENT)
-    server.load_cert_chain(paths.cert, paths.key)  # any would do: nobody looks at it
+    server.load_cert_chain(paths.cert, paths.key)  # any would do: it is not looked at
     client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
     return _shake(paths, server, client, "")[1]
 
@@ -165,7 +165,7 @@ def _trusting(protocol: ssl._SSLMethod, trusted: str) -> ssl.SSLContext:
 def _shake(
     paths: PemPaths, server: ssl.SSLContext, client: ssl.SSLContext, host: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What each end saw of the other: (server's certificate, client's). Empty where nobody looked."""
+    """Returns the certificates that each end saw: (server's, client's). Empty where an end did not look."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     client_end = client.wrap_bio(to_client, to_server, server_hostname=host or None)
     server_end = server.wrap_bio(to_server, to_client, server_side=True)

@@ -24,7 +24,7 @@ from oncelog.link.tls_check import Pem, PemPaths, Use, Validity
 _log = logging.getLogger(__name__)
 
 _OVERDUE: Final = 1 / 6
-"""Of a certificate's life: who renews does it with about a third of it left."""
+"""A renewal is overdue when less than this share of a certificate's lifetime is left; usually it comes with a third left."""
 _COMPLAIN_EVERY_S: Final = 3600.0
 _TRIES: Final = 3
 
@@ -68,7 +68,7 @@ class TlsFiles:
         return self._validity
 
     def look(self) -> None:
-        """What a timer does: notices renewals, good and bad, and complains when one is overdue."""
+        """Called by a timer: notices renewals, good and bad, and complains when one is overdue."""
         self._current(again=True)
         now_s, validity = time.time(), self._validity
         left_s = validity.to_s - now_s

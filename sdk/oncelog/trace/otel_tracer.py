@@ -2,7 +2,7 @@
 
 Rule 1: with a sampler of ours the decision is made before OpenTelemetry is asked, so that a trace that is not recorded
         costs a random number. With the application's provider its own sampler decides.
-Rule 2: a span is ended once; what it was told afterwards is dropped in silence.
+Rule 2: a span is ended once; what comes afterwards is dropped in silence.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class OtelTracer:
         return self.skip(parent)
 
     def skip(self, parent: str) -> Unsampled:
-        """See `tracing.Tracer`. Roots differ: whoever looks at ids, in logs too, can tell them apart."""
+        """See `tracing.Tracer`. Roots get different ids, so that they can be told apart, in logs too."""
         if parent:
             return Unsampled(tracing.unrecorded(parent))
         bound = 0 if self._sampler is None else self._sampler.bound

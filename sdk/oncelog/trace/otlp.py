@@ -1,8 +1,8 @@
 """Sends spans over OTLP: a provider of our own, with a batch processor, for processes that have none.
 
-Rule 1: whoever is traced never waits for the collector, and never hears of it. One that is down costs one line in the log when
-        it goes and one when it is back; the spans of that time are dropped.
-Rule 2: `flush` and `close` wait as long as they were told at most, and not at all while the collector is down.
+Rule 1: a traced program never waits for the collector, and never gets its errors. One that is down costs one line in
+        the log when it goes and one when it is back; the spans of that time are dropped.
+Rule 2: `flush` and `close` wait no longer than the given time, and not at all while the collector is down.
 Rule 3: made in the process that uses it: a forked child makes its own.
 """
 
@@ -99,7 +99,9 @@ class OtlpExporter(SpanExporter):
         if not self.failing:
             self.failing = True
             why = error.code().name if isinstance(error, grpc.Call) else str(error)
-            _log.warning("nobody takes traces; they are dropped", extra={"endpoint": self._endpoint, "reason": why})
+            _log.warning(
+                "no collector takes traces; they are dropped", extra={"endpoint": self._endpoint, "reason": why}
+            )
 
     def shutdown(self) -> None:
         """See `SpanExporter`."""
@@ -145,7 +147,7 @@ def otlp_tracer(
 
 
 def _tracer(exporter: OtlpExporter, service: str, instance: str, sampler: tracing.Sampler, ambient: bool) -> OtelTracer:
-    for name in _QUIET_LOGGERS:  # a full queue is told once per span, an attribute of a wrong type too
+    for name in _QUIET_LOGGERS:  # a full queue is reported once per span, an attribute of a wrong type too
         logging.getLogger(name).addFilter(_FirstOnly())
     random = Random(SystemRandom().getrandbits(256))
     ids = ChosenIds(random)

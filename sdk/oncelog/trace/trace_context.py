@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import Final
 
 TRACEPARENT: Final[ContextVar[str]] = ContextVar("oncelog_traceparent", default="")
-"""`00-<trace id>-<span id>-<flags>`, empty, or `-00`: what is done here is not to be recorded (`tracing.NOBODY`)."""
+"""`00-<trace id>-<span id>-<flags>`, empty, or `-00`: the work here is not to be recorded."""
 
 LINKS: Final[ContextVar[tuple[str, ...]]] = ContextVar("oncelog_trace_links", default=())
 """More contexts for which this task works, when it has gathered the work of several."""

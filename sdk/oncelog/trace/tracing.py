@@ -1,9 +1,9 @@
 """Spans, as the code that works sees them: a port without clock, randomness or OpenTelemetry.
 
 Rule 1: who is not traced has no tracer (`None`), and one look at that is all that tracing costs when it is off.
-Rule 2: a context is a W3C `traceparent` text; empty = none, `NOBODY` = not to be recorded. What is not
+Rule 2: a context is a W3C `traceparent` text; empty = none, `-00` = not to be recorded. What is not
         sampled makes no spans, and says so to those it calls, so that they make none either.
-Rule 3: a background task never takes the context in which it happened to be started for its own: it is given one.
+Rule 3: a background task never takes the context in which it happened to be started for its own: it gets one.
 Rule 4: cores and the simulation know nothing of this.
 Rule 5: what is not recorded pays for one look at its context (`UNRECORDED`), a root for one question (`wants`). Names and
         attributes are made after the answer.
@@ -31,7 +31,7 @@ RATIO_BITS: Final = 64
 """The low bits of a trace id, which decide whether it is recorded."""
 _TRACEPARENT_LENGTH: Final = 55
 UNRECORDED: Final = "-00"
-"""How a context ends of which nothing is recorded. Where parents decide, it goes on as it is, and nobody is asked: those
+"""How a context ends of which nothing is recorded. Where parents decide, it goes on as it is, and no function is called: those
 places look at its end themselves, since in Python a function call is what costs.
 """
 NOBODY: Final = UNRECORDED
@@ -53,7 +53,7 @@ class Kind(enum.Enum):
 
 
 class Span(Protocol):
-    """Something that takes time. Whoever starts it ends it, once, whatever happens."""
+    """A piece of work that takes time. The code that starts it ends it, once, whatever happens."""
 
     @property
     def traceparent(self) -> str:
@@ -70,11 +70,11 @@ class Span(Protocol):
         ...
 
     def rename(self, name: str) -> None:
-        """What it was is only known at its end."""
+        """Gives it another name, since its kind may be known only at its end."""
         ...
 
     def end(self, error_type: str = "", message: str = "") -> None:
-        """It is over; with `error_type` it has failed. Later calls change nothing."""
+        """Ends it; with `error_type` it has failed. Later calls change nothing."""
         ...
 
 
@@ -83,7 +83,7 @@ class Tracer(Protocol):
 
     @property
     def calls_begin_traces(self) -> bool:
-        """False for a service: what it does for nobody in particular makes no spans."""
+        """False for a service: work that belongs to no call makes no spans there."""
         ...
 
     @property
@@ -101,7 +101,7 @@ class Tracer(Protocol):
         ...
 
     def wants(self, parent: str) -> bool:
-        """Whether a span below this context is recorded; with an empty one it would be a root, and is drawn anew."""
+        """Whether a span below this context is recorded; with an empty one it would be a root, which is drawn each time."""
         ...
 
     def record(
@@ -140,11 +140,11 @@ class Tracer(Protocol):
         ...
 
     def choose_root(self) -> str:
-        """The context of a root span that somebody will `emit`."""
+        """Returns the context of a root span that the caller will `emit`."""
         ...
 
     def headers(self, context: str) -> list[tuple[str, bytes | None]]:
-        """What carries a context in a record's headers."""
+        """The headers that carry a context in a record."""
         ...
 
     def use(self, span: Span) -> AbstractContextManager[None]:
@@ -156,7 +156,7 @@ class Tracer(Protocol):
         ...
 
     def flush(self, timeout_ms: int) -> None:
-        """Sends what is finished; waits at most this long, and not at all while nobody takes it."""
+        """Sends what is finished; waits at most this long, and not at all while the collector does not take it."""
         ...
 
     def close(self, timeout_ms: int) -> None:
@@ -190,7 +190,9 @@ def parse_traceparent(text: str) -> tuple[int, int, int] | None:
 
 
 def gathered(contexts: Iterable[str]) -> tuple[str, list[str]]:
-    """Who gathers the work of many: the first sampled context is its parent, the others are links. Empty: none is."""
+    """Returns (parent, links) of work for many calls: the first sampled context is its parent, the others are links.
+    Empty: none is sampled.
+    """
     sampled = list(dict.fromkeys(context for context in contexts if is_sampled(context)))
     return (sampled[0], sampled[1 : 1 + MAX_LINKS]) if sampled else ("", [])
 
@@ -209,7 +211,7 @@ def unrecorded(parent: str) -> str:
 
 
 def background(tracer: Tracer | None) -> contextvars.Context | None:
-    """The context for tasks that work for nobody in particular. None, the default of `create_task`: nothing is traced."""
+    """The context for tasks that work for no particular call. None, the default of `create_task`: nothing is traced."""
     if tracer is None:
         return None
     context = contextvars.copy_context()
@@ -260,7 +262,7 @@ class Unsampled:
 
 
 def call_attributes(method: str, address: str = "") -> dict[str, AttributeValue]:
-    """What every span of a remote call says. `method` is `Service.Method`."""
+    """Returns the attributes of every span of a remote call. `method` is `Service.Method`."""
     named: dict[str, AttributeValue] = {
         span_names.RPC_SYSTEM: span_names.GRPC,
         span_names.RPC_METHOD: span_names.rpc_method(method),

@@ -28,7 +28,7 @@ class Scope:
         self._span = tracer.start(name, Kind.INTERNAL, self._outside)
 
     def parent(self) -> str:
-        """Of whatever begins now."""
+        """The traceparent for spans that start now."""
         current = self._tracer.current()
         return self._span.traceparent if current == self._outside else current
 
@@ -37,7 +37,7 @@ class Scope:
         return inside_of(self.parent())
 
     def named(self, identity: Identity) -> None:
-        """Whose transaction it is."""
+        """Sets whose transaction it is."""
         if not self._span.sampled:
             return
         self._span.set(
@@ -50,13 +50,13 @@ class Scope:
         )
 
     async def run(self, name: str, work: Coroutine[Any, Any, T]) -> T:
-        """Runs its last act, in a task of its own, as a part of the span; whoever calls ends the span."""
+        """Runs its last act, in a task of its own, as a part of the span; the caller ends the span."""
         TRACEPARENT.set(self._span.traceparent)
         self._span.rename(name)
         return await work
 
     def end(self, error: BaseException | None = None, **attributes: tracing.AttributeValue) -> None:
-        """It is over; later calls change nothing. `attributes`: `outcome`, `partitions`, `rows`."""
+        """Ends the span; later calls change nothing. `attributes`: `outcome`, `partitions`, `rows`."""
         if not self._span.sampled:
             return
         names = {"outcome": span_names.TXN_OUTCOME, "partitions": span_names.TXN_PARTITIONS, "rows": span_names.ROWS}

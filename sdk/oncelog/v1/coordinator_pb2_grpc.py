@@ -179,7 +179,7 @@ class CoordinatorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetOutcome(self, request, context):
-        """The outcome of a transaction, for ever definite.
+        """The outcome of a transaction; once decided, it never changes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -200,7 +200,7 @@ class CoordinatorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CommitTransaction(self, request, context):
-        """One decision for all participants: the winners commit, everybody else aborts.
+        """One decision for all participants: the winners commit, all others abort.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -255,7 +255,7 @@ class CoordinatorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListTransactions(self, request, context):
-        """What operators look at and act upon.
+        """Methods for operators.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

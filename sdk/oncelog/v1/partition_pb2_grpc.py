@@ -233,7 +233,7 @@ class PartitionLeaderServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetProducerState(self, request, context):
-        """What the leader knows of a producer on a partition; settles unknown outcomes.
+        """Returns the state of a producer on a partition; settles unknown outcomes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -324,7 +324,7 @@ class PartitionLeaderServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def SurveyReplicas(self, request, context):
-        """What each replica has of a partition that nobody can lead; answered by the controller only.
+        """The state of each replica of a partition that no broker can lead; answered by the controller only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

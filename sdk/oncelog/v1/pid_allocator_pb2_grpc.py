@@ -51,7 +51,7 @@ class PidAllocatorServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def AllocateProducerIds(self, request, context):
-        """Reserves `count` consecutive producer ids that nobody was ever given.
+        """Reserves `count` consecutive producer ids that were never given before.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

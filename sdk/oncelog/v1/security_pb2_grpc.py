@@ -161,7 +161,7 @@ class SecurityServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DescribeQuota(self, request, context):
-        """The limits that hold for somebody, defaults among them.
+        """The limits that hold for one principal, defaults among them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -1,4 +1,4 @@
-"""Who a remote method is for: clients, or only the cluster's own services. One row per method.
+"""The audience of each remote method: clients, or only the cluster's own services. One row per method.
 
 Rule 1: where a process has a listener for clients, it serves there what stands in `CLIENT`, and nothing else.
 Rule 2: every method has a row here, and only one (a test); what has none is refused to clients.

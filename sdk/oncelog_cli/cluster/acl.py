@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from oncelog_cli.terminal.argument_types import UsageError
 from oncelog_cli.terminal.output import Printer
@@ -12,6 +13,7 @@ from oncelog_cli.terminal.parsing import Commands
 from oncelog_cli.terminal.session import with_client
 
 if TYPE_CHECKING:
+    from oncelog.client.admin.security_admin import AccessRule, RoleBinding
     from oncelog.client.client import Client
 
 _RESOURCES: Final = {
@@ -65,7 +67,7 @@ def add_parser(commands: Commands) -> None:
 
 def _rule_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--principal", required=True, action="append", help="User:NAME; User:* = everybody; may be repeated"
+        "--principal", required=True, action="append", help="User:NAME; User:* = every principal; may be repeated"
     )
     parser.add_argument(
         "--operation", action="append", type=str.upper, default=[], help="READ, WRITE, ...; may be repeated"
@@ -125,7 +127,7 @@ def _list(args: argparse.Namespace, printer: Printer) -> int:
     return with_client(args, run)
 
 
-def _items(args: argparse.Namespace) -> tuple[list[Any], list[Any]]:
+def _items(args: argparse.Namespace) -> tuple[list[AccessRule], list[RoleBinding]]:
     """Rules and bindings that the flags name. Raises `UsageError`."""
     from oncelog.client.admin.security_admin import AccessRule, RoleBinding
 
@@ -150,8 +152,8 @@ def _items(args: argparse.Namespace) -> tuple[list[Any], list[Any]]:
     return rules, []
 
 
-def _shown(rules: list[Any], bindings: list[Any]) -> list[dict[str, Any]]:
-    return [dataclasses.asdict(item) for item in (*rules, *bindings)]
+def _shown(rules: Sequence[AccessRule], bindings: Sequence[RoleBinding]) -> list[dict[str, object]]:
+    return [*map(dataclasses.asdict, rules), *map(dataclasses.asdict, bindings)]
 
 
 def _add(args: argparse.Namespace, printer: Printer) -> int:

@@ -1,13 +1,14 @@
 """`oncelog group ...`: committed offsets of groups, how far behind they are, and moving them.
 
-Groups have no members yet: whoever commits under a group's name is one, so CONSUMER-ID, HOST and CLIENT-ID are empty.
+Groups have no members yet: each process that commits under a group's name counts as one, so CONSUMER-ID, HOST and
+CLIENT-ID are empty.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from oncelog.errors import InvalidGroupIdError
 from oncelog.types import PartitionId
@@ -18,7 +19,14 @@ from oncelog_cli.terminal.parsing import Commands, Noun, add_watch
 from oncelog_cli.terminal.session import watch, with_client
 
 if TYPE_CHECKING:
-    from oncelog.client.admin.descriptions import GroupDescription, GroupListing, LogDescription, TopicDescription
+    from oncelog.client.admin.descriptions import (
+        GroupDescription,
+        GroupListing,
+        GroupOffset,
+        LogDescription,
+        PendingOffsets,
+        TopicDescription,
+    )
     from oncelog.client.client import Client
 
 COLUMNS: Final = (
@@ -107,7 +115,7 @@ def _list(args: argparse.Namespace, printer: Printer) -> int:
     return with_client(args, run)
 
 
-def _listing_row(group: GroupListing) -> dict[str, Any]:
+def _listing_row(group: GroupListing) -> dict[str, object]:
     row = dataclasses.asdict(group)
     return {**row, "group": row.pop("group_id"), "partitions": row.pop("offsets")}
 
@@ -131,7 +139,7 @@ async def _names(client: Client, args: argparse.Namespace) -> list[str]:
 
 def _describe(args: argparse.Namespace, printer: Printer) -> int:
     async def run(client: Client) -> int:
-        async def look() -> list[dict[str, Any]]:
+        async def look() -> list[Described]:
             groups = [await _found(client, name) for name in await _names(client, args)]
             topics = await client.admin.list_topics(internal=True)
             return [await _described(client, group, topics) for group in groups]
@@ -142,16 +150,36 @@ def _describe(args: argparse.Namespace, printer: Printer) -> int:
     return with_client(args, run)
 
 
-async def _described(client: Client, group: GroupDescription, topics: list[TopicDescription]) -> dict[str, Any]:
+class Pending(TypedDict):
+    """Offsets that are committed together with a transaction that is still open; each is (topic, partition, offset)."""
+
+    txn_producer_id: int
+    txn_no: int
+    txn_shard: int
+    since_ms: int
+    offsets: tuple[tuple[str, int, int], ...]
+
+
+class Described(TypedDict):
+    """One group with its committed offsets, as programs get it. `total_lag` None: the lag of a partition is not known."""
+
+    group: str
+    state: str
+    coordinator: str
+    members: int
+    total_lag: int | None
+    offsets: list[dict[str, object]]
+    pending: list[Pending]
+
+
+async def _described(client: Client, group: GroupDescription, topics: list[TopicDescription]) -> Described:
     committed = {PartitionId(item.topic_id, item.partition): item.offset for item in group.offsets}
     logs = await client.admin.describe_partitions(topics, committed)
     rows = [
-        offset_row(
-            group.listing.group_id, dataclasses.asdict(item), logs.get(PartitionId(item.topic_id, item.partition))
-        )
+        offset_row(group.listing.group_id, item, logs.get(PartitionId(item.topic_id, item.partition)))
         for item in group.offsets
     ]
-    lags = [row["lag"] for row in rows if row["lag"] is not None]
+    lags = [lag for row in rows if isinstance(lag := row["lag"], int)]
     return {
         "group": group.listing.group_id,
         "state": group.listing.state,
@@ -159,23 +187,33 @@ async def _described(client: Client, group: GroupDescription, topics: list[Topic
         "members": 0,
         "total_lag": sum(lags) if len(lags) == len(rows) else None,
         "offsets": rows,
-        "pending": [dataclasses.asdict(item) for item in group.pending],
+        "pending": [_pending(item) for item in group.pending],
     }
 
 
-def offset_row(group: str, item: dict[str, Any], log: LogDescription | None) -> dict[str, Any]:
+def _pending(found: PendingOffsets) -> Pending:
+    return {
+        "txn_producer_id": found.txn_producer_id,
+        "txn_no": found.txn_no,
+        "txn_shard": found.txn_shard,
+        "since_ms": found.since_ms,
+        "offsets": found.offsets,
+    }
+
+
+def offset_row(group: str, item: GroupOffset, log: LogDescription | None) -> dict[str, object]:
     """One committed offset and its lag; without lag when the partition is gone or its leader does not answer."""
-    row: dict[str, Any] = {
+    row: dict[str, object] = {
         "group": group,
-        "topic": item["topic"],
-        "partition": item["partition"],
-        "current_offset": item["offset"],
+        "topic": item.topic,
+        "partition": item.partition,
+        "current_offset": item.offset,
         "log_end_offset": None,
         "lag": None,
-        "consumer_id": item["member_id"] or None,
+        "consumer_id": item.member_id or None,
         "host": None,
         "client_id": None,
-        **{name: item[name] for name in ("committed_ms", "leader_epoch", "metadata", "topic_id")},
+        **{name: getattr(item, name) for name in ("committed_ms", "leader_epoch", "metadata", "topic_id")},
         "lag_offsets": None,
         "lag_is_exact": None,
         "high_watermark": None,
@@ -183,13 +221,13 @@ def offset_row(group: str, item: dict[str, Any], log: LogDescription | None) -> 
     if log is not None:
         end = log.last_stable_offset
         row["log_end_offset"], row["high_watermark"] = end, log.high_watermark
-        row["lag_offsets"] = max(0, end - max(item["offset"], log.log_start_offset))
-        row["lag"] = log.records + max(0, end - max(log.counted_to, item["offset"]))
-        row["lag_is_exact"] = log.counted_to >= end or item["offset"] >= end
+        row["lag_offsets"] = max(0, end - max(item.offset, log.log_start_offset))
+        row["lag"] = log.records + max(0, end - max(log.counted_to, item.offset))
+        row["lag_is_exact"] = log.counted_to >= end or item.offset >= end
     return {name: row[name] for name in (*COLUMNS, *WIDE)}
 
 
-def _show(groups: list[dict[str, Any]], printer: Printer) -> None:
+def _show(groups: list[Described], printer: Printer) -> None:
     if not printer.is_text:
         printer.data(groups)
         return

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from oncelog_cli.terminal.argument_types import id_of
 from oncelog_cli.terminal.output import Printer
 from oncelog_cli.terminal.parsing import Commands, Noun, Parser
 from oncelog_cli.terminal.progress import Progress, seconds
 from oncelog_cli.terminal.session import with_client
+
+if TYPE_CHECKING:
+    from oncelog.client.admin.operations_admin import BrokerLoad
+    from oncelog.client.client import Client
 
 NOT_IN_TIME: Final = 3
 _COLUMNS: Final = ("kind", "node", "state", "leaderships", "needed", "shards", "in_sync", "controller", "reason")
@@ -84,7 +89,7 @@ def _run_drain(args: argparse.Namespace, printer: Printer) -> int:
     return _tell(row, printer)
 
 
-def _tell(row: dict[str, Any], printer: Printer) -> int:
+def _tell(row: dict[str, object], printer: Printer) -> int:
     what = f"{row['kind']} {row['node']}"
     if row["state"] in ("drained", "nothing to do"):
         printer.value(row, f"{what}: {row['state']}, safe to stop")
@@ -114,7 +119,7 @@ def _run_status(args: argparse.Namespace, printer: Printer) -> int:
     return 0
 
 
-def _rows(loads: list[Any]) -> list[dict[str, Any]]:
+def _rows(loads: Sequence[BrokerLoad]) -> list[dict[str, object]]:
     import dataclasses
 
     return [{"broker": load.broker_id, **dataclasses.asdict(load)} for load in loads]
@@ -136,13 +141,13 @@ def _run_decommission(args: argparse.Namespace, printer: Printer) -> int:
 
     progress = Progress(printer.is_text)
 
-    async def work(client: Any) -> list[Any]:
+    async def work(client: Client) -> list[BrokerLoad]:
         deadline = time.monotonic() + args.timeout
         brokers = args.broker
         if args.missing_ok:
             known = {load.broker_id for load in await client.admin.broker_loads()}
             brokers = [broker for broker in brokers if broker in known]
-        loads = await client.admin.decommission(brokers) if brokers else []
+        loads = list(await client.admin.decommission(brokers)) if brokers else []
         while not _empty(loads, args.broker) and time.monotonic() < deadline:
             progress.say(
                 f"{sum(load.replicas for load in loads if load.broker_id in args.broker)} replicas left to move"
@@ -157,5 +162,5 @@ def _run_decommission(args: argparse.Namespace, printer: Printer) -> int:
     return 0 if _empty(loads, args.broker) else NOT_IN_TIME
 
 
-def _empty(loads: list[Any], brokers: list[int]) -> bool:
+def _empty(loads: Sequence[BrokerLoad], brokers: list[int]) -> bool:
     return not any((load.replicas or load.moving) and load.broker_id in brokers for load in loads)

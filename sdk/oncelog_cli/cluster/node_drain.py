@@ -1,7 +1,7 @@
-"""What `oncelog node` does: finds the node, speaks to it alone, and waits until it is drained.
+"""The work of `oncelog node`: finds the node, speaks to it alone, and waits until it is drained.
 
 Rule 1: a node is drained when it has been *seen* to drain: a process that says "not draining" after it was asked has
-        not begun (it was started anew), and is asked again.
+        not begun (it was restarted), and is asked again.
 Rule 2: every wait is bounded by `--timeout`; a retriable error is waited out until then.
 Rule 3: `--self` speaks to the service of this environment, at its internal listener and with its certificates.
 """
@@ -15,7 +15,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from oncelog.client.client import Client
 from oncelog.client.routing.calls import name_call
@@ -29,7 +29,7 @@ from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
 from oncelog.wire import methods
-from oncelog_cli.terminal.session import timeouts, tls_options
+from oncelog_cli.terminal.session import client_options
 
 BROKER: Final = "broker"
 COORDINATOR: Final = "coordinator"
@@ -47,12 +47,12 @@ _PREFIXES: Final = {
     "ONCELOG_COORDINATOR_": COORDINATOR,
     "ONCELOG_PID_ALLOCATOR_": ALLOCATOR,
 }
-Row = dict[str, Any]
+Row = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One process, and how to speak to it. `broker_id` None: whoever listens there."""
+    """One process, and how to speak to it. `broker_id` None: the process that listens there, whichever it is."""
 
     kind: str
     address: str
@@ -107,9 +107,9 @@ class Node:
 
 
 async def drain(node: Node, timeout_s: float, say: Callable[[str], None] = lambda _text: None) -> Row:
-    """Starts the drain and waits for its end. The last state when the time is over; an error if there was none.
+    """Starts the drain and waits for its end. Returns the last state when the time has passed; raises if there was none.
 
-    `say` is told how far it is.
+    `say` is called with the progress.
     """
     deadline = time.monotonic() + timeout_s
     row: Row | None = None
@@ -142,7 +142,7 @@ def _how_far(row: Row) -> str:
     return f"{row['kind']} {row['node']}: {row['state']}{reason}"
 
 
-def _name(node: Node) -> Any:
+def _name(node: Node) -> object:
     return node.address if node.broker_id is None else node.broker_id
 
 
@@ -152,7 +152,7 @@ async def undrain(node: Node) -> Row:
 
 
 async def status(node: Node) -> Row:
-    """What the node is."""
+    """Returns the drain state of the node."""
     return await node.ask(types_pb2.DRAIN_ACTION_STATUS)
 
 
@@ -193,7 +193,7 @@ async def _status_or_error(node: Node) -> Row:
 
 
 def _client(args: argparse.Namespace) -> Client:
-    return Client(args.bootstrap_servers, client_id="oncelog-cli", **timeouts(args.timeout_ms), **tls_options(args))
+    return Client(args.bootstrap_servers, client_id="oncelog-cli", **client_options(args))
 
 
 async def _coordinators(client: Client) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from oncelog_cli.cluster.partition_elect import add_elect
 from oncelog_cli.cluster.topic import PARTITION_WIDE, partition_rows
@@ -15,7 +15,7 @@ from oncelog_cli.terminal.parsing import Commands, Noun, add_watch
 from oncelog_cli.terminal.session import watch, with_client
 
 if TYPE_CHECKING:
-    from oncelog.client.admin.descriptions import TopicDescription
+    from oncelog.client.admin.descriptions import PartitionDescription, TopicDescription
     from oncelog.client.client import Client
 
 COLUMNS: Final = ("topic", "partition", "leader", "epoch", "replicas", "isr", "problems")
@@ -37,7 +37,7 @@ def add_parser(commands: Commands) -> None:
     )
     listing.add_argument("--topic", action="append", default=[], help="may be repeated; default: all, internal too")
     listing.add_argument("--under-replicated", action="store_true", help="a replica is not in sync")
-    listing.add_argument("--leaderless", action="store_true", help="nobody leads it")
+    listing.add_argument("--leaderless", action="store_true", help="it has no leader")
     listing.add_argument("--under-min-isr", action="store_true", help="acks=all is refused: too few are in sync")
     add_watch(listing)
     _add_moves(noun)
@@ -53,12 +53,12 @@ def _list(args: argparse.Namespace, printer: Printer) -> int:
     wanted = [name for name, chosen in flags.items() if chosen]
 
     async def run(client: Client) -> int:
-        async def look() -> list[dict[str, Any]]:
+        async def look() -> list[dict[str, object]]:
             topics = await client.admin.list_topics(internal=True)
             if args.topic:
                 topics = [await client.admin.describe_topic(name) for name in args.topic]
-            rows = await _rows(client, topics, offsets=not printer.is_text or printer.style == "wide")
-            return [row for row in rows if not wanted or set(wanted) & set(row["problems"])]
+            offsets = not printer.is_text or printer.style == "wide"
+            return await _rows(client, topics, frozenset(wanted), offsets=offsets)
 
         seen = await watch(args, look, lambda rows: printer.rows(rows, COLUMNS, WIDE))
         return 1 if wanted and seen else 0
@@ -66,20 +66,30 @@ def _list(args: argparse.Namespace, printer: Printer) -> int:
     return with_client(args, run)
 
 
-async def _rows(client: Client, topics: list[TopicDescription], *, offsets: bool) -> list[dict[str, Any]]:
+async def _rows(
+    client: Client, topics: list[TopicDescription], wanted: frozenset[str], *, offsets: bool
+) -> list[dict[str, object]]:
+    """Returns one row per partition; with `wanted` only those that have one of these problems."""
     logs = await client.admin.describe_partitions(topics) if offsets else {}
     minimum = await client.admin.min_insync_replicas(topics)
-    rows = [row for topic in topics for row in partition_rows(topic, logs)]
-    for row in rows:
-        least = min(minimum[row["topic"]], len(row["replicas"]))
-        checks = {
-            "leaderless": row["leader"] is None,
-            "under-min-isr": len(row["isr"]) < least,
-            "under-replicated": len(row["isr"]) < len(row["replicas"]),
-        }
-        row["problems"] = [name for name, holds in checks.items() if holds]
-        row["min_insync_replicas"] = least
+    rows: list[dict[str, object]] = []
+    for topic in topics:
+        for p, row in zip(topic.partitions, partition_rows(topic, logs), strict=True):
+            least = min(minimum[topic.name], len(p.replicas))
+            problems = _problems(p, least)
+            if not wanted or not wanted.isdisjoint(problems):
+                rows.append({**row, "problems": problems, "min_insync_replicas": least})
     return rows
+
+
+def _problems(partition: PartitionDescription, least: int) -> list[str]:
+    """Names what is wrong with a partition; `least`: how many replicas have to be in sync."""
+    checks = {
+        "leaderless": partition.leader is None,
+        "under-min-isr": len(partition.isr) < least,
+        "under-replicated": len(partition.isr) < len(partition.replicas),
+    }
+    return [name for name, holds in checks.items() if holds]
 
 
 # ---------------------------------------------------------------- moving
@@ -190,7 +200,7 @@ async def _until_moved(client: Client, partitions: set[tuple[str, int]]) -> None
 
 def _moves(args: argparse.Namespace, printer: Printer) -> int:
     async def run(client: Client) -> int:
-        async def look() -> list[dict[str, Any]]:
+        async def look() -> list[dict[str, object]]:
             return [dataclasses.asdict(move) for move in await client.admin.list_reassignments()]
 
         columns = ("topic", "partition", "original", "target", "replicas", "isr")

@@ -1,12 +1,12 @@
-"""`oncelog partition elect`: what a partition without a leader waits for, and, as the last resort, an unclean election.
+"""`oncelog partition elect`: says why a partition has no leader, and, as the last resort, elects one uncleanly.
 
-Rule: nothing is lost before its price was told, and agreed to (`--yes` agrees beforehand).
+Rule: nothing is lost before the command has named the price and the operator has agreed (`--yes` agrees beforehand).
 """
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from oncelog_cli.terminal.argument_types import UsageError, add_yes, confirm, id_of, partition_of
 from oncelog_cli.terminal.output import Printer
@@ -67,7 +67,7 @@ def _elect(args: argparse.Namespace, printer: Printer) -> int:
     return with_client(args, run)
 
 
-def _rows(survey: ReplicaSurvey) -> list[dict[str, Any]]:
+def _rows(survey: ReplicaSurvey) -> list[dict[str, object]]:
     rows = []
     for replica in survey.replicas:
         lacks, unsure = survey.missing(replica.broker_id)
@@ -87,7 +87,9 @@ def _rows(survey: ReplicaSurvey) -> list[dict[str, Any]]:
 
 
 def price_of(survey: ReplicaSurvey, broker_id: int) -> str:
-    """What electing this broker costs, for a person. Raises `UsageError` when it has no replica, or does not answer."""
+    """Returns the cost of electing this broker, for a person. Raises `UsageError` when it has no replica, or does not
+    answer.
+    """
     chosen = next((replica for replica in survey.replicas if replica.broker_id == broker_id), None)
     if chosen is None:
         replicas = ", ".join(str(replica.broker_id) for replica in survey.replicas)

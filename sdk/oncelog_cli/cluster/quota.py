@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from oncelog_cli.terminal.argument_types import UsageError, size_bytes
 from oncelog_cli.terminal.output import Printer
@@ -91,7 +91,7 @@ def _limits(args: argparse.Namespace) -> dict[str, int]:
     return found
 
 
-def _shown(limit: int | None) -> Any:
+def _shown(limit: int | None) -> object:
     return _UNLIMITED if limit is None or limit < 0 else limit
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NotRequired, TypedDict
 
 from oncelog.errors import OncelogError, UnknownTopicError
+from oncelog.types import PartitionId
 from oncelog_cli.terminal.argument_types import UsageError, add_yes, confirm, id_of, matching, options_of, place_of
 from oncelog_cli.terminal.bulk import Outcome, each
 from oncelog_cli.terminal.output import Printer, duration, table
@@ -161,7 +163,7 @@ async def _chosen(client: Client, args: argparse.Namespace, *, internal: bool) -
     return [known[name] if name in known else await client.admin.describe_topic(name) for name in args.topic]
 
 
-def topic_row(topic: TopicDescription) -> dict[str, Any]:
+def topic_row(topic: TopicDescription) -> dict[str, object]:
     """One line of a list of topics."""
     return {
         "topic": topic.name,
@@ -177,7 +179,7 @@ def topic_row(topic: TopicDescription) -> dict[str, Any]:
 
 def _list(args: argparse.Namespace, printer: Printer) -> int:
     async def run(client: Client) -> int:
-        async def look() -> list[dict[str, Any]]:
+        async def look() -> list[dict[str, object]]:
             if args.topic:
                 topics = await _chosen(client, args, internal=args.internal)
             else:
@@ -210,11 +212,11 @@ def _delete(args: argparse.Namespace, printer: Printer) -> int:
 # ---------------------------------------------------------------- describe
 
 
-def partition_rows(topic: TopicDescription, logs: dict[Any, LogDescription]) -> list[dict[str, Any]]:
+def partition_rows(topic: TopicDescription, logs: Mapping[PartitionId, LogDescription]) -> list[dict[str, object]]:
     """Lines of a topic's partitions; offsets of one whose leader does not answer are missing."""
     rows = []
     for p in topic.partitions:
-        log = logs.get((topic.topic_id, p.partition))
+        log = logs.get(PartitionId(topic.topic_id, p.partition))
         rows.append(
             {
                 "topic": topic.name,
@@ -232,17 +234,26 @@ def partition_rows(topic: TopicDescription, logs: dict[Any, LogDescription]) -> 
 _OFFSETS: Final = PARTITION_COLUMNS[5:]
 
 
+class Described(TypedDict):
+    """The answer of `topic describe` about one topic: of its three parts those that were asked for."""
+
+    topic: str
+    summary: NotRequired[dict[str, object]]
+    configs: NotRequired[list[dict[str, str]]]
+    partitions: NotRequired[list[dict[str, object]]]
+
+
 def _describe(args: argparse.Namespace, printer: Printer) -> int:
     everything = not (args.summary or args.configs or args.partitions)
 
     async def run(client: Client) -> int:
-        async def look() -> list[dict[str, Any]]:
+        async def look() -> list[Described]:
             topics = await _chosen(client, args, internal=True)
             logs = await client.admin.describe_partitions(topics) if everything or args.partitions else {}
             return [await described(topic, logs) for topic in topics]
 
-        async def described(topic: TopicDescription, logs: dict[Any, LogDescription]) -> dict[str, Any]:
-            found: dict[str, Any] = {"topic": topic.name}
+        async def described(topic: TopicDescription, logs: Mapping[PartitionId, LogDescription]) -> Described:
+            found: Described = {"topic": topic.name}
             if everything or args.summary:
                 row = topic_row(topic)
                 found["summary"] = {name: row[name] for name in ("internal", "topic_id", *_LIST_COLUMNS[1:])}
@@ -260,7 +271,7 @@ def _describe(args: argparse.Namespace, printer: Printer) -> int:
     return with_client(args, run)
 
 
-def _show(topics: list[dict[str, Any]], printer: Printer) -> None:
+def _show(topics: list[Described], printer: Printer) -> None:
     if not printer.is_text:
         printer.data(topics)
         return
@@ -280,11 +291,11 @@ def _show(topics: list[dict[str, Any]], printer: Printer) -> None:
         printer.text("\n\n".join(parts))
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 
-def _readable(row: dict[str, Any]) -> dict[str, Any]:
+def _readable(row: dict[str, str]) -> dict[str, str]:
     """An option as people read it: a span of time beside its milliseconds."""
     value = row["value"]
     if row["name"].endswith("_ms") and value.isdigit():
@@ -320,7 +331,11 @@ def _add_partitions(args: argparse.Namespace, printer: Printer) -> int:
         async def grow(name: str) -> Outcome:
             before = len((await client.admin.describe_topic(name)).partitions)
             after = await client.admin.add_partitions(name, args.total if args.num is None else before + args.num)
-            row = {"partitions_before": before, "partitions": after.partitions, "changed": after.changed}
+            row: dict[str, object] = {
+                "partitions_before": before,
+                "partitions": after.partitions,
+                "changed": after.changed,
+            }
             return row, f"{name} has {after.partitions} partitions (before: {before})"
 
         return await each(args.topic, "topic", grow, printer)
@@ -342,12 +357,12 @@ def _trim_prefix(args: argparse.Namespace, printer: Printer) -> int:
         many = ", ".join(f"{partition} below {offset}" for (_, partition), offset in offsets.items())
         confirm(f"Delete records of {args.topic}, in partition {many}? They cannot be brought back.", yes=args.yes)
         client.give_up_after(args.timeout_ms)  # the time for thinking does not count
-        rows: list[dict[str, Any]] = []
+        rows: list[dict[str, object]] = []
         for (_, partition), offset in offsets.items():
-            row: dict[str, Any] = {"topic": args.topic, "partition": partition}
+            row: dict[str, object] = {"topic": args.topic, "partition": partition}
             try:
                 row["log_start_offset"] = await client.admin.delete_records(args.topic, partition, offset)
-            except OncelogError as error:  # what was deleted before is told all the same
+            except OncelogError as error:  # the partitions that were trimmed before are reported all the same
                 row["error"] = error.code.name
                 printer.complain(f"error {error.code.name}: partition {partition}: {error}")
             rows.append(row)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from oncelog_cli.terminal.argument_types import partition_of, span_ms, txn_no_of
 from oncelog_cli.terminal.bulk import Outcome, each
 from oncelog_cli.terminal.output import Printer
-from oncelog_cli.terminal.parsing import Commands, add_watch
+from oncelog_cli.terminal.parsing import Commands, Noun, add_watch
 from oncelog_cli.terminal.session import watch, with_client
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def add_parser(commands: Commands) -> None:
     outcome = noun.verb(
         "outcome",
         _outcome,
-        "what became of transactions, by their numbers",
+        "the outcomes of transactions, by their numbers",
         ("oncelog txn outcome my-job 41", "oncelog txn outcome my-job 41 42 --format json"),
         "Committed and aborted never change. An ongoing transaction is not decided yet: its producer, the next producer with\n"
         "its id, or the time-out will do that. Not begun: the cluster has not heard of this number so far. A new producer\n"
@@ -91,7 +91,7 @@ def add_parser(commands: Commands) -> None:
     _add_ends(noun)
 
 
-def _add_ends(noun: Any) -> None:
+def _add_ends(noun: Noun) -> None:
     abort = noun.verb(
         "abort",
         _abort,
@@ -110,7 +110,7 @@ def _add_ends(noun: Any) -> None:
     fence.add_argument("transactional_id", nargs="+")
 
 
-def transaction_row(transaction: TransactionDescription, now_ms: int) -> dict[str, Any]:
+def transaction_row(transaction: TransactionDescription, now_ms: int) -> dict[str, object]:
     """One line of a list of transactions."""
     row = dataclasses.asdict(transaction)
     started_ms = row.pop("start_timestamp_ms")
@@ -180,7 +180,7 @@ def _producers(args: argparse.Namespace, printer: Printer) -> int:
     wanted = [partition_of(text) for text in args.partition]
 
     async def run(client: Client) -> int:
-        async def look() -> list[dict[str, Any]]:
+        async def look() -> list[dict[str, object]]:
             rows = []
             for topic, number in wanted:
                 numbers = [number]
@@ -201,8 +201,8 @@ def _producers(args: argparse.Namespace, printer: Printer) -> int:
     return with_client(args, run)
 
 
-def _producer_row(row: dict[str, Any]) -> dict[str, Any]:
-    """What is not there is nothing, not -1."""
+def _producer_row(row: dict[str, object]) -> dict[str, object]:
+    """Shows a missing number as nothing, not as -1."""
     unknown = {"coordinator_epoch": -1, "txn_start_offset": -1, "txn_producer_id": -1, "last_timestamp_ms": 0}
     gone = {name for name, value in unknown.items() if row[name] == value}
     if "txn_producer_id" in gone:

@@ -1,6 +1,6 @@
 """`oncelog user ...`: users who prove a password (SCRAM-SHA-512).
 
-Rule: a password is never a word of the command line, where everybody on the machine could read it: it is typed, or read from
+Rule: a password is never a word of the command line, where every user of the machine could read it: it is typed, or read from
 a file or from standard input.
 """
 

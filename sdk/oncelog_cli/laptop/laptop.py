@@ -13,7 +13,7 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from oncelog.errors import ClusterUnreachableError, InvalidRequestError, OncelogError, RequestTimedOutError
 from oncelog_cli.laptop.up import add_data_dir, data_dir_flag
@@ -85,7 +85,7 @@ def _nothing_runs(args: argparse.Namespace) -> str:
     return f"no cluster runs on {_folder(args)}: start one with `oncelog up`, or name its folder with --data-dir"
 
 
-def _row(member: Member) -> dict[str, Any]:
+def _row(member: Member) -> dict[str, object]:
     alive = member.state != "dead"
     return {
         "process": member.name,
@@ -122,13 +122,13 @@ def _status(args: argparse.Namespace, printer: Printer) -> int:
     return 0 if running and well == len(rows) else 1
 
 
-def _show(state: UpState, rows: list[dict[str, Any]], well: int, printer: Printer) -> None:
+def _show(state: UpState, rows: list[dict[str, object]], well: int, printer: Printer) -> None:
     printer.text(table(rows, (*_COLUMNS, *_WIDE) if printer.style == "wide" else _COLUMNS))
     ready = "" if state.ready else "; it is not ready yet"
     printer.text(f"\n{well} of {len(rows)} processes run; bootstrap servers {state.bootstrap_servers}{ready}")
     here = data_dir_flag(state.data_dir)
     for verb, wanted in (("start", "dead"), ("resume", "paused")):
-        names = [row["process"] for row in rows if row["state"] == wanted]
+        names = [str(row["process"]) for row in rows if row["state"] == wanted]
         if names and state.ready:
             printer.text(f"{', '.join(names)}: {wanted}; oncelog {verb} {' '.join(names)}{here}")
 
@@ -168,7 +168,8 @@ def _each(args: argparse.Namespace, printer: Printer, work: Callable[[UpState, M
     """Checks all names, then works on one after the other. Exit code 1 when one could not be done."""
     state = _running(args)
     members = [_named(state, name) for name in dict.fromkeys(args.process)]
-    rows, failed = [], False
+    rows: list[dict[str, object]] = []
+    failed = False
     for member in members:
         try:
             sentence = work(state, member)

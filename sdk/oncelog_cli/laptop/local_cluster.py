@@ -3,9 +3,10 @@
 Rule 1: nothing outlives the supervisor: every child dies with it, also after SIGKILL (parent-death signal).
 Rule 2: ports are chosen once per data directory and kept in `cluster.json`, so a restarted cluster has its old addresses.
 Rule 3: everything in the data directory is its owner's alone, etcd's part too (`adapters.private_files`).
-Rule 4: a process that ends by itself at the start is told with its own last words; none is ever restarted in silence.
-Rule 5: a cluster is ready when *it* answers: its etcd is known by a name that is new at each start, and whoever answers at the
-        brokers' ports has the cluster id that this etcd holds. Ports that others use are told before anything starts.
+Rule 4: a process that ends by itself at the start is reported with its last lines of log; none is restarted in silence.
+Rule 5: a cluster is ready when *it* answers: its etcd is known by a name that is new at each start, and the process
+        that answers at the brokers' ports has the cluster id that this etcd holds. Ports that other programs use are
+        reported before anything starts.
 
 Used by `oncelog up` (`supervisor`), the demo, the integration tests and the benchmarks.
 """
@@ -24,10 +25,11 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from oncelog.errors import ClusterUnreachableError, ConfigError, OncelogError
 from oncelog.link.tls_check import PemPaths
+from oncelog.option_types import ClientOptions
 from oncelog.sync import Client
 from oncelog_runtime.adapters.child import dying_with_parent
 from oncelog_runtime.adapters.etcd.etcd_gateway import EtcdGateway
@@ -46,11 +48,11 @@ _PEM_KINDS: Final = ("cert", "key", "ca")
 
 
 def _quiet(_line: str) -> None:
-    """Progress for nobody."""
+    """Drops the progress."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on at this moment, all different.
+    """Returns different ports on which no process listens at this moment.
 
     Below the range from which outgoing connections take theirs: one of those may come between this look and the listener.
     """
@@ -65,7 +67,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def is_taken(port: int) -> bool:
-    """Somebody listens there at this moment, on 127.0.0.1 or on all addresses."""
+    """True when a process listens there at this moment, on 127.0.0.1 or on all addresses."""
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", port)) == 0:
             return True
@@ -127,7 +129,7 @@ class LocalProcess:
         return "\n".join(self._lines(0)[-_LOG_TAIL_LINES:])
 
     def last_words(self) -> str:
-        """What it said about its end in this life, as one line, and where to read on."""
+        """Returns its last words since it was started, as one line, and the file that holds the rest."""
         return f"{last_words(self._lines(self.log_start)) or 'it said nothing'} (log: {self.log_path})"
 
     def _lines(self, begin: int) -> list[str]:
@@ -166,8 +168,8 @@ class LocalCluster:
     flags: tuple[str, ...] = ()
     serving_flags: tuple[str, ...] = ()
     """More flags, of brokers and coordinators."""
-    identity: dict[str, Any] = field(default_factory=dict)
-    """Options of clients that say who they are; where access rules are on, somebody who may see everything."""
+    identity: ClientOptions = field(default_factory=ClientOptions)
+    """Options of clients that say who they are; where access rules are on, a principal that may see everything."""
     doors: bool = False
     tls: LocalTls | None = None
     metrics: bool = False
@@ -175,7 +177,7 @@ class LocalCluster:
     probes: bool = False
     processes: dict[str, LocalProcess] = field(default_factory=dict)
     _etcd_name: str = field(default_factory=lambda: f"oncelog-{secrets.token_hex(8)}")
-    """By which our etcd is told from another one at its port."""
+    """The key that distinguishes our etcd from another one at its port."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.brokers <= 32:
@@ -284,10 +286,11 @@ class LocalCluster:
         return ",".join(p.doors.get(door, p.address) for p in brokers)
 
     @property
-    def client_options(self) -> dict[str, Any]:
-        """What a client of this cluster needs beside its address."""
-        tls = {} if self.tls is None else {"security_protocol": "SSL", "ssl_cafile": self.tls.clients.ca}
-        return {**tls, **self.identity}
+    def client_options(self) -> ClientOptions:
+        """The options that a client of this cluster needs beside its address."""
+        if self.tls is None:
+            return self.identity
+        return {"security_protocol": "SSL", "ssl_cafile": self.tls.clients.ca, **self.identity}
 
     # ------------------------------------------------------------ life
 
@@ -336,7 +339,7 @@ class LocalCluster:
         return EtcdGateway(self.processes["etcd"].address, self.tls.inside if self.tls else None)
 
     def _require_own(self, cluster_id: str) -> None:
-        """Whoever answers at the brokers' ports belongs to our etcd. Raises `ClusterUnreachableError`."""
+        """Checks that the process that answers at the brokers' ports belongs to our etcd. Raises `ClusterUnreachableError`."""
         value = self._gateway().get(CLUSTER_KEY)
         own = Cluster.decode(value).cluster_id if value is not None else "unknown"
         if cluster_id != own:
@@ -378,11 +381,12 @@ class LocalCluster:
         """
         deadline = time.monotonic() + seconds
         problem = "no broker answers"
+        options: ClientOptions = {"default_api_timeout_ms": 2_000, **self.client_options}
         while time.monotonic() < deadline:
             for process in self.processes.values():
                 self._check_alive(process)
             try:
-                with Client(self.bootstrap_servers, default_api_timeout_ms=2_000, **self.client_options) as client:
+                with Client(self.bootstrap_servers, **options) as client:
                     health = client.admin.cluster_health()
                 if health.healthy and len(health.brokers) == self.brokers:
                     return health.cluster_id

@@ -32,7 +32,7 @@ class ProcessId:
 
     @staticmethod
     def of(pid: int) -> ProcessId | None:
-        """Who has this pid now; None = nobody, or one that has ended and waits for its parent."""
+        """Returns the process that has this pid now; None = there is none, or it has ended and waits for its parent."""
         started, letter = _look(pid)
         return ProcessId(pid, started) if started and letter not in _ENDED else None
 
@@ -45,7 +45,7 @@ class ProcessId:
         return "paused" if letter in _PAUSED else "running"
 
     def send(self, *numbers: signal.Signals) -> bool:
-        """Sends signals, one after the other. False: this process is gone, and nobody got any."""
+        """Sends signals, one after the other. False: this process is gone, and no process got any."""
         with contextlib.ExitStack() as stack:
             handle = -1
             try:

@@ -1,10 +1,10 @@
 """`oncelog up`: starts a local cluster and stays with it.
 
 Rule 1: one supervisor for a data directory, and `up.json` says who it is (`oncelog_cli.laptop.up_state`).
-Rule 2: a process that ends is told, with its last words, and the cluster goes on without it; it is started again when somebody
-        asks for it, never in silence.
-Rule 3: in the foreground it ends with whoever started it; a detached one ends by SIGTERM (`oncelog down`) alone. Its processes
-        end with it in either case; what outlived a killed one is ended before anything starts.
+Rule 2: a process that ends is reported, with its last words, and the cluster goes on without it; it is started again
+        only by a request, never in silence.
+Rule 3: in the foreground it ends with the shell that started it; a detached one ends by SIGTERM (`oncelog down`) alone.
+        Its processes end with it in either case; what outlived a killed one is ended before anything starts.
 Rule 4: a signal also ends a start that is under way.
 """
 
@@ -168,7 +168,7 @@ class Supervisor:
 
 
 def _member(process: LocalProcess, known: Member | None) -> Member:
-    """What is written about a process. `known`: what was written before; who runs on keeps its identity."""
+    """Returns the entry of a process for up.json. `known`: the entry before; a process that still runs keeps its identity."""
     if process.popen is None:
         return Member(process.name, process.address, metrics_url=process.metrics_url)
     pid = process.popen.pid
@@ -183,7 +183,7 @@ def _member(process: LocalProcess, known: Member | None) -> Member:
             return known
         identity = known.process
     else:
-        # Nobody else gets this pid before we have asked for the end of the process; without an identity it has ended already.
+        # No other process gets this pid before we have asked for the end of this one; without an identity it has ended already.
         identity = identity or ProcessId(pid, "")
     how = ended(process)
     words = process.last_words() if how and how != "SIGKILL" else ""
@@ -227,7 +227,7 @@ def _lock(data_dir: Path) -> int:
 
 
 def _named(error: OncelogError | OSError) -> OncelogError:
-    """A folder or a program that somebody named, and that cannot be used, is an error as others are."""
+    """Makes an error of a folder or a program that the user named and that cannot be used."""
     if isinstance(error, OncelogError):
         return error
     where = f"{error.filename}: " if error.filename else ""
@@ -259,13 +259,13 @@ def _run_attached(options: UpOptions) -> int:
 
 
 def _run_detached(options: UpOptions) -> int:
-    """Tells whoever started it what happens until it is ready; everything goes to `logs/up.log` too."""
+    """Reports what happens to the process that started it until it is ready; everything goes to `logs/up.log` too."""
     reports = os.fdopen(options.report_fd, "w", buffering=1)
 
     def report(value: dict[str, object]) -> None:
         with contextlib.suppress(
             BrokenPipeError, ValueError
-        ):  # nobody listens any more; it was closed when all was ready
+        ):  # the pipe has no reader any more; it was closed when all was ready
             reports.write(json.dumps(value) + "\n")
 
     def note(text: str) -> None:

@@ -14,8 +14,9 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from oncelog.errors import ClusterUnreachableError, ConfigError, ErrorCode, error_for
 from oncelog_cli.laptop.up_state import DATA_DIR, LOG, UpState
@@ -26,8 +27,9 @@ SUPERVISOR: Final = "oncelog_cli.laptop.supervisor"
 NEEDED: Final = ("oncelog_runtime", "etcd3", "grpc_health", "uvloop", "prometheus_client")
 _STOP_S: Final = 60.0
 _LOG_TAIL_LINES: Final = 5
-_DETAILS: Final = """It runs in the foreground until Ctrl-C, and ends with whoever started it: with its terminal, and with
-the script that put it into the background (it asks the kernel for that, PR_SET_PDEATHSIG; nohup and setsid do not help).
+_DETAILS: Final = """It runs in the foreground until Ctrl-C, and ends with the process that started it: with its terminal, and
+with the script that put it into the background (it asks the kernel for that, PR_SET_PDEATHSIG; nohup and setsid do
+not help).
 With --detach it returns when the cluster is ready, and the cluster goes on without a terminal until `oncelog down`.
 
 A process that ends is reported, and the cluster goes on without it: `oncelog status` shows it, `oncelog start NAME`
@@ -78,7 +80,7 @@ def add_data_dir(parser: Parser) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UpOptions:
-    """What the supervisor is told. `report_fd`: a detached one writes what happens there until it is ready; 0 = none."""
+    """The options of the supervisor. `report_fd`: a detached one writes what happens there until it is ready; 0 = none."""
 
     data_dir: str
     brokers: int = 3
@@ -151,7 +153,7 @@ def _log_of(data_dir: str) -> Path:
     return logs / LOG
 
 
-def _follow(reports: Any, printer: Printer, log_path: Path) -> None:
+def _follow(reports: Iterable[str], printer: Printer, log_path: Path) -> None:
     """Returns when the cluster is ready. Raises what the supervisor says, or `ClusterUnreachableError` when it just ended."""
     for line in reports:
         report = json.loads(line)
@@ -169,10 +171,10 @@ def _follow(reports: Any, printer: Printer, log_path: Path) -> None:
 
 
 def announce(state: UpState, printer: Printer) -> None:
-    """Who runs where, and what to paste next."""
+    """Prints where each process runs, and what to paste next."""
     if not printer.is_text:
         listing = {member.name: member.address for member in state.members}
-        answer: dict[str, Any] = {"bootstrap_servers": state.bootstrap_servers, "processes": listing}
+        answer: dict[str, object] = {"bootstrap_servers": state.bootstrap_servers, "processes": listing}
         if urls := {member.name: member.metrics_url for member in state.members if member.metrics_url}:
             answer["metrics"] = urls
         printer.data(answer | {"data_dir": state.data_dir, "detached": state.detached})
@@ -183,12 +185,14 @@ def announce(state: UpState, printer: Printer) -> None:
     ]
     columns = ("process", "address", "pid", *(("metrics",) if any(m.metrics_url for m in state.members) else ()))
     printer.text(table(rows, columns))
-    printer.text("access rules are off: whoever reaches these addresses may do everything (docs/security.md)")
+    printer.text(
+        "access rules are off: every program that reaches these addresses may do everything (docs/security.md)"
+    )
     printer.text(next_steps(state))
 
 
 def next_steps(state: UpState) -> str:
-    """What to paste into a shell, and how to see a fail-over."""
+    """Returns the lines to paste into a shell, and how to see a fail-over."""
     here = data_dir_flag(state.data_dir)
     lines = [
         f"ready; paste {'next' if state.detached else 'into another terminal'}:",
@@ -208,6 +212,6 @@ def next_steps(state: UpState) -> str:
 
 
 def data_dir_flag(data_dir: str) -> str:
-    """What has to stand behind a command that is typed in this directory, so that it finds the cluster."""
+    """Returns the flag that a command typed in this directory needs to find the cluster; empty when it needs none."""
     usual = Path(os.environ.get("ONCELOG_DATA_DIR") or DATA_DIR).resolve()
     return "" if Path(data_dir) == usual else f" --data-dir {shlex.quote(data_dir)}"

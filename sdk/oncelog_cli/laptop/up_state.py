@@ -1,11 +1,11 @@
-"""What `oncelog up` writes down about itself in its data directory, for `status`, `down`, `kill`, `pause`, `resume`, `start`.
+"""The state that `oncelog up` keeps in its data directory, for `status`, `down`, `kill`, `pause`, `resume`, `start`.
 
     up.json             the supervisor, its processes, where they listen: replaced at once, for the owner alone
-    up.requests/NAME    somebody asks the supervisor to start the process NAME
+    up.requests/NAME    a command asks the supervisor to start the process NAME
 
 Rule 1: only the supervisor writes up.json, and it holds the lock `up.lock` as long as it lives.
-Rule 2: nobody believes a pid: processes are known by pid and start (`process_id`).
-Rule 3: only the supervisor starts processes, because they end with whoever started them. It is asked by a file.
+Rule 2: a pid alone is not believed: processes are known by pid and start (`process_id`).
+Rule 3: only the supervisor starts processes, because they end with the process that started them. It is asked by a file.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Member:
 
     @property
     def state(self) -> State:
-        """What the machine says now."""
+        """Returns the state of the process on this machine now."""
         return "dead" if self.process is None else self.process.state
 
 
@@ -84,7 +84,7 @@ class UpState:
 
     @staticmethod
     def read(data_dir: Path) -> UpState | None:
-        """None: nobody has run `oncelog up` here. Raises `StorageError` for a file that cannot be understood."""
+        """None: `oncelog up` has not run here. Raises `StorageError` for a file that cannot be understood."""
         path = data_dir / FILE
         try:
             data = json.loads(path.read_text())
@@ -126,7 +126,7 @@ def request_start(data_dir: Path, name: str) -> None:
 
 
 def withdraw(data_dir: Path, name: str) -> None:
-    """Nobody waits for this start any more."""
+    """Withdraws the request for this start."""
     (data_dir / _REQUESTS / name).unlink(missing_ok=True)
 
 

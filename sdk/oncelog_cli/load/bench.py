@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final
+from typing import Final
 
 from oncelog_cli.terminal.argument_types import milliseconds
 from oncelog_cli.terminal.output import Printer
@@ -70,7 +70,7 @@ def _run(args: argparse.Namespace, printer: Printer) -> int:
     return 0 if result["records"] else 1
 
 
-def _show(result: dict[str, Any], printer: Printer) -> None:
+def _show(result: dict[str, object], printer: Printer) -> None:
     if printer.is_text:
         printer.rows([result], [*COLUMNS, *(name for name in ("transactions_per_s",) if name in result)])
     else:

@@ -10,11 +10,17 @@ import asyncio
 import random
 import time
 from collections import Counter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from oncelog import Client
 from oncelog.errors import OncelogError
 from oncelog_cli.terminal.progress import Samples, reporting, topic_for
+
+if TYPE_CHECKING:
+    from oncelog.client.consume.consumer import Consumer
+    from oncelog.client.produce.delivery import Delivery
+    from oncelog.client.produce.producer import Producer
+    from oncelog.option_types import ProducerOptions
 
 _SAMPLE_EVERY: Final = 50
 """One send in so many has its acknowledgement awaited: awaiting each would measure the waiting."""
@@ -78,7 +84,8 @@ class Bench:
 
     async def _produce(self) -> None:
         values, topic = self._values, self._topic
-        options: dict[str, Any] = {"acks": self._args.acks, **self._batching()}
+        options = self._batching()
+        options["acks"] = self._args.acks
         if self._args.acks != "all":
             options["enable_idempotence"] = False
         async with self._client.producer(**options) as producer:
@@ -100,7 +107,7 @@ class Bench:
                 self.errors[error.code.name] += 1
             await asyncio.gather(*awaited)
 
-    async def _acknowledged(self, delivery: Any, began: float) -> None:
+    async def _acknowledged(self, delivery: Delivery, began: float) -> None:
         try:
             await delivery
         except OncelogError as error:
@@ -108,7 +115,7 @@ class Bench:
         else:
             self.latency.add((time.perf_counter() - began) * 1000)
 
-    def _batching(self) -> dict[str, Any]:
+    def _batching(self) -> ProducerOptions:
         args = self._args
         return {"batch_size": args.batch_size, "linger_ms": args.linger_ms, "compression_type": args.compression}
 
@@ -120,7 +127,9 @@ class Bench:
         await asyncio.gather(*(self._transact(f"{name}-{i}") for i in range(self._args.producers)))
 
     async def _transact(self, transactional_id: str) -> None:
-        async with self._client.producer(transactional_id=transactional_id, **self._batching()) as producer:
+        options = self._batching()
+        options["transactional_id"] = transactional_id
+        async with self._client.producer(**options) as producer:
             while self.goes_on():
                 count = self.take(self._args.txn_size)
                 began = time.perf_counter()
@@ -135,7 +144,7 @@ class Bench:
                 self.transactions += 1
                 self.done(count, count * self._args.record_size)
 
-    async def _one(self, producer: Any, count: int) -> None:
+    async def _one(self, producer: Producer, count: int) -> None:
         transaction = await producer.begin_transaction()
         try:
             for i in range(count):
@@ -181,7 +190,7 @@ class Bench:
                 elif await self._at_end(consumer, partitions, ends):
                     return
 
-    async def _at_end(self, consumer: Any, partitions: list[int], ends: dict[int, int]) -> bool:
+    async def _at_end(self, consumer: Consumer, partitions: list[int], ends: dict[int, int]) -> bool:
         for partition in partitions:
             if await consumer.position((self._topic, partition)) < ends[partition]:
                 return False
@@ -197,11 +206,11 @@ class Bench:
             f" {self.bytes / seconds / 1e6:.1f} MB/s, p50 {self.latency.percentile(50):.1f} ms"
         )
 
-    def result(self, name: str) -> dict[str, Any]:
+    def result(self, name: str) -> dict[str, object]:
         """As it is printed. MB are 10^6 bytes of keys and values."""
         seconds = max(self.seconds, 0.001)
         latency = self.latency.summary()
-        found: dict[str, Any] = {
+        found: dict[str, object] = {
             "bench": name,
             "records": self.records,
             "mb": round(self.bytes / 1e6, 2),
@@ -224,7 +233,7 @@ def _value(source: random.Random, size: int) -> bytes:
     return source.randbytes(size // 2).ljust(size, b"-")
 
 
-async def run(client: Client, args: argparse.Namespace, shown: bool) -> dict[str, Any]:
+async def run(client: Client, args: argparse.Namespace, shown: bool) -> dict[str, object]:
     """The verb that `args.action` names."""
     async with topic_for(client, args, "oncelog-bench") as topic:
         bench = Bench(client, args, topic)

@@ -9,7 +9,9 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final
+from typing import Final
+
+from oncelog_cli.load.verdict import Verdict
 
 BUCKETS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _LATENCY: Final = "oncelog_verify_end_to_end_seconds"
@@ -40,11 +42,10 @@ class Exporter:
         """Calls that failed, by the error's name."""
         self._failed.update(calls)
 
-    def round(self, result: Mapping[str, Any]) -> None:
-        """A round is over."""
+    def round(self, result: Verdict) -> None:
+        """Counts a round that has ended."""
         self._rounds += 1
-        for outcome in ("committed", "aborted", "unknown"):
-            self._transactions[outcome] += result[outcome]
+        self._transactions.update({name: result[name] for name in ("committed", "aborted", "unknown")})
         self._anomalies.update(anomaly["name"] for anomaly in result["anomalies"])
         self.failed(result["failed_calls"])
 

@@ -1,27 +1,50 @@
-"""What `oncelog verify` says in the end: for people, for programs, and as an exit code."""
+"""The verdict of `oncelog verify`: for people, for programs, and as an exit code."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 from oncelog_cli.terminal.output import Printer
 
 
-def show(result: dict[str, Any], printer: Printer) -> None:
+class AnomalyRow(TypedDict):
+    """One kind of anomaly that was found: its name, what it means, and where it was seen."""
+
+    name: str
+    detail: str
+    meaning: str
+
+
+class Verdict(TypedDict):
+    """The result of one run of `oncelog verify`, as programs get it."""
+
+    topic: str
+    exactly_once: bool
+    seconds: float
+    committed: int
+    aborted: int
+    unknown: int
+    records: int
+    failed_calls: dict[str, int]
+    end_to_end_ms: dict[str, float]
+    anomalies: list[AnomalyRow]
+
+
+def show(result: Verdict, printer: Printer) -> None:
     """The verdict, then what it rests on."""
     printer.value(result, sentence(result))
 
 
-def exit_code(result: dict[str, Any], *, strict: bool) -> int:
+def exit_code(result: Verdict, *, strict: bool) -> int:
     """0 = exactly once, and something was shown by it."""
     failed = strict and bool(result["failed_calls"])
     return 1 if result["anomalies"] or not result["committed"] or failed else 0
 
 
-def sentence(result: dict[str, Any]) -> str:
+def sentence(result: Verdict) -> str:
     """For people."""
     latency = result["end_to_end_ms"]
-    outcomes = ", ".join(f"{result[name]} {name}" for name in ("committed", "aborted", "unknown"))
+    outcomes = f"{result['committed']} committed, {result['aborted']} aborted, {result['unknown']} unknown"
     lines = [
         f"transactions: {outcomes}; {result['records']} records in {result['seconds']} s",
         f"end to end: p50 {latency['p50']} ms, p99 {latency['p99']} ms, max {latency['max']} ms",

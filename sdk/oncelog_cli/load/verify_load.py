@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from oncelog import Client, Transaction
 from oncelog.core.verification import (
@@ -36,9 +36,14 @@ from oncelog.errors import (
     TxnAbortedError,
 )
 from oncelog_cli.load.exporter import Exporter
-from oncelog_cli.load.verdict import show
+from oncelog_cli.load.verdict import Verdict, show
 from oncelog_cli.terminal.output import Printer
 from oncelog_cli.terminal.progress import Progress, Samples, report, topic_for
+
+if TYPE_CHECKING:
+    from oncelog.client.consume.consumer import Consumer
+    from oncelog.client.consume.fetched_records import ConsumerRecord
+    from oncelog.client.produce.producer import Producer
 
 _COMMIT_TRIES: Final = 5
 _POLL_MS: Final = 200
@@ -76,7 +81,7 @@ class Verification:
 
     # ------------------------------------------------------------ the run
 
-    async def run(self) -> dict[str, Any]:
+    async def run(self) -> Verdict:
         """Writes, follows, reads again; the result as it is printed."""
         self._start = await self._ends_now()
         self._partitions = sorted(self._start)
@@ -115,7 +120,7 @@ class Verification:
                 )
             await asyncio.sleep(_PAUSE_S)
 
-    def _result(self, seconds: float, anomalies: list[Anomaly]) -> dict[str, Any]:
+    def _result(self, seconds: float, anomalies: list[Anomaly]) -> Verdict:
         return {
             "topic": self._topic,
             "exactly_once": not anomalies,
@@ -126,7 +131,7 @@ class Verification:
             "records": self.ledger.records(),
             "failed_calls": dict(sorted(self.failed.items())),
             "end_to_end_ms": self.latency.summary(),
-            "anomalies": [{**a._asdict(), "meaning": ANOMALIES[a.name]} for a in anomalies],
+            "anomalies": [{"name": a.name, "detail": a.detail, "meaning": ANOMALIES[a.name]} for a in anomalies],
         }
 
     def stop(self) -> None:
@@ -162,7 +167,7 @@ class Verification:
                 self.failed[error.code.name] += 1
                 await asyncio.sleep(_PAUSE_S)
 
-    async def _transact(self, producer: Any, number: int, transaction: int) -> bool:
+    async def _transact(self, producer: Producer, number: int, transaction: int) -> bool:
         """One transaction. False: the producer is to be replaced."""
         counts: Counter[int] = Counter()
         self.ledger.began(number, transaction)
@@ -230,9 +235,9 @@ class Verification:
                     return [Anomaly("not-readable", f"partitions {late}")]
         return []
 
-    def _take(self, reading: Reading, record: Any) -> None:
+    def _take(self, reading: Reading, record: ConsumerRecord) -> None:
         if self._ends is not None and record.offset >= self._ends[record.partition]:
-            return  # somebody else's, after the end
+            return  # written by another program, after the end
         place = reading.take(record.partition, record.offset, record.value)
         if place is not None and reading is self.reading:
             ms = max(0.0, time.time() * 1000 - record.timestamp_ms)
@@ -240,7 +245,7 @@ class Verification:
             if self._on_latency is not None:
                 self._on_latency(ms)
 
-    async def _unread(self, consumer: Any) -> list[int]:
+    async def _unread(self, consumer: Consumer) -> list[int]:
         """Partitions whose end this consumer has not reached."""
         if self._ends is None:
             return self._partitions
@@ -274,7 +279,7 @@ def _name() -> str:
     return f"oncelog-verify-{time.time_ns():x}"
 
 
-async def verify(client: Client, args: argparse.Namespace, shown: bool) -> dict[str, Any]:
+async def verify(client: Client, args: argparse.Namespace, shown: bool) -> Verdict:
     """One run on its topic."""
     async with topic_for(client, args, "oncelog-verify") as topic:
         run = Verification(client, args, topic, _name())
@@ -287,7 +292,7 @@ async def verify(client: Client, args: argparse.Namespace, shown: bool) -> dict[
 
 
 async def export(client: Client, args: argparse.Namespace, printer: Printer) -> int:
-    """Rounds for ever, and their metrics. Ends with Ctrl-C."""
+    """Runs round after round, and serves their metrics. Ends with Ctrl-C."""
     exporter, name = Exporter(), _name()
     async with exporter.serve(args.exporter), topic_for(client, args, "oncelog-verify") as topic:
         while True:

@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from oncelog.errors import OffsetOutOfRangeError, UnknownTopicError
 from oncelog.types import TopicPartition
@@ -21,6 +21,7 @@ from oncelog_cli.terminal.session import with_client
 if TYPE_CHECKING:
     from oncelog.client.admin.descriptions import TopicDescription
     from oncelog.client.client import Client
+    from oncelog.client.consume.consumer import Consumer
     from oncelog.client.consume.offsets import OffsetAndMetadata
     from oncelog.client.consume.raw_batches import RawBatch
 
@@ -248,7 +249,7 @@ async def _follow(
                 await consumer.commit(printed)
 
 
-async def _is_at_end(consumer: Any, ends: dict[Where, int]) -> bool:
+async def _is_at_end(consumer: Consumer, ends: dict[Where, int]) -> bool:
     for where, end in ends.items():
         if await consumer.position(where) < end:
             return False

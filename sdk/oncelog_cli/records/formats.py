@@ -12,8 +12,8 @@ Rule 2: a null prints as nothing; bytes that are no text print as \xNN.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol
 
 from oncelog_cli.terminal.argument_types import UsageError
 
@@ -40,12 +40,31 @@ def text_of(data: bytes | None) -> str | None:
     return None if data is None else data.decode("utf-8", "backslashreplace")
 
 
-def headers_text(headers: Any) -> str:
+def headers_text(headers: Iterable[tuple[str, bytes | None]]) -> str:
     """`name=value,name=value`."""
     return ",".join(f"{name}={text_of(value) or ''}" for name, value in headers)
 
 
-_PRINTED: Final[Mapping[str, Callable[[Any, int], object]]] = {
+class Printable(Protocol):
+    """The fields of a record that a format can name: those of a record that was read, or of one to be written."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp_ms(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
+
+
+_PRINTED: Final[Mapping[str, Callable[[Printable, int], object]]] = {
     "t": lambda record, number: record.topic,
     "p": lambda record, number: record.partition,
     "o": lambda record, number: record.offset,
@@ -64,13 +83,13 @@ class OutputFormat:
     """Prints records. Raises `UsageError` for an unknown letter."""
 
     def __init__(self, text: str) -> None:
-        self._parts: list[str | Callable[[Any, int], object]] = []
+        self._parts: list[str | Callable[[Printable, int], object]] = []
         for letter, literal in _parts(unescaped(text)):
             if letter and letter not in _PRINTED:
                 raise UsageError(f"unknown %{letter} in a format; there are {_listed(_PRINTED)}")
             self._parts.append(_PRINTED[letter] if letter else literal)
 
-    def line(self, record: Any, number: int) -> str:
+    def line(self, record: Printable, number: int) -> str:
         """The text of one record; without a newline of its own."""
         return "".join(part if isinstance(part, str) else str(part(record, number)) for part in self._parts)
 
@@ -120,7 +139,7 @@ def _parts(text: str) -> list[tuple[str, str]]:
     return found
 
 
-def _listed(letters: Any) -> str:
+def _listed(letters: Iterable[str]) -> str:
     return " ".join(f"%{letter}" for letter in letters)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from oncelog.config import KEY_HASHES
 from oncelog_cli.records.formats import InputFormat, headers_of
@@ -17,6 +17,8 @@ from oncelog_cli.terminal.session import with_client
 
 if TYPE_CHECKING:
     from oncelog.client.client import Client
+    from oncelog.client.produce.producer import Producer
+    from oncelog.client.produce.transaction import Transaction
 
 _WORDS: Final = r"""Formats (-f): %k key, %v value, %h headers (name=value,...), %p partition, %t topic, %% a percent sign,
 \n \t \r \\ \xNN; each once, with text between them. One record is one line.
@@ -101,7 +103,7 @@ async def _produce(client: Client, args: argparse.Namespace, lines: _Lines, prin
     return 0
 
 
-async def _write(producer: Any, args: argparse.Namespace, lines: _Lines) -> list[int]:
+async def _write(producer: Producer, args: argparse.Namespace, lines: _Lines) -> list[int]:
     """Numbers of the transactions; none without a transactional id."""
     async with reporting(lambda: f"{lines.count:,} records", shown=not sys.stdin.isatty()):
         if args.transactional_id is not None:
@@ -112,7 +114,7 @@ async def _write(producer: Any, args: argparse.Namespace, lines: _Lines) -> list
         return []
 
 
-async def _transactions(producer: Any, args: argparse.Namespace, lines: _Lines) -> list[int]:
+async def _transactions(producer: Producer, args: argparse.Namespace, lines: _Lines) -> list[int]:
     """Numbers of the transactions; at least one, also without a line."""
     numbers: list[int] = []
     more = True
@@ -134,7 +136,7 @@ async def _transactions(producer: Any, args: argparse.Namespace, lines: _Lines) 
     return numbers
 
 
-async def _send(writer: Any, row: Row) -> None:
+async def _send(writer: Producer | Transaction, row: Row) -> None:
     await writer.send(row.topic, value=row.value, key=row.key, partition=row.partition, headers=row.headers)
 
 
@@ -144,7 +146,7 @@ class _Lines:
     def __init__(self, args: argparse.Namespace) -> None:
         self.count = 0
         self.on_line: Callable[[], None] = lambda: None
-        """Called for each line, and for the end of the input: `--timeout-ms` begins anew, since a person may have typed it."""
+        """Called for each line, and for the end of the input: `--timeout-ms` restarts, since a person may have typed it."""
         self._args = args
         self._format = InputFormat(args.line_format)
         self._headers = headers_of(args.header)

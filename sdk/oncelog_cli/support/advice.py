@@ -1,4 +1,4 @@
-"""What to do about each error, for somebody whose program or job met it: `oncelog explain`, and docs/reference/errors.md.
+"""Advice about each error, for users whose program or job met it: `oncelog explain`, and docs/reference/errors.md.
 
 Rule 1: every code has a sentence (a test asks). It comes behind what the error's action says already, for which the classes in
         `oncelog.errors` stand.

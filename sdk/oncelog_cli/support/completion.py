@@ -26,7 +26,7 @@ class Word(NamedTuple):
 
 
 class Level(NamedTuple):
-    """What may be typed after `path` ("topic create"). `choices`: flag -> its values; the key "" = positional ones."""
+    """The words that may follow `path` ("topic create"). `choices`: flag -> its values; the key "" = positional ones."""
 
     path: str
     words: tuple[Word, ...]

@@ -17,8 +17,9 @@ import time
 import urllib.request
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypedDict, TypeVar
 
+from oncelog.client.admin.descriptions import GroupDescription, PartitionOffsets
 from oncelog.client.client import Client
 from oncelog_cli.support.masking import masked, masked_text
 from oncelog_cli.terminal.output import as_json
@@ -29,6 +30,18 @@ _HTTP_TIMEOUT_S: Final = 5.0
 _HTTP_BYTES_MAX: Final = 32 << 20
 
 
+T = TypeVar("T")
+
+
+class Written(TypedDict):
+    """The archive that was written: its path, its size, and which parts it has and lacks, with the reason."""
+
+    file: str
+    bytes: int
+    parts: list[str]
+    missing: dict[str, str]
+
+
 class Bundle:
     """Parts by name."""
 
@@ -36,7 +49,7 @@ class Bundle:
         self.parts: dict[str, bytes] = {}
         self.missing: dict[str, str] = {}
 
-    def add(self, name: str, value: Any) -> None:
+    def add(self, name: str, value: object) -> None:
         """A JSON part; secrets are masked here, for all of them."""
         self.parts[f"{name}.json"] = json.dumps(as_json(masked(_plain(value))), indent=1).encode()
 
@@ -44,7 +57,7 @@ class Bundle:
         """A text part."""
         self.parts[name] = masked_text(text).encode()
 
-    async def try_to(self, name: str, have: Callable[[], Awaitable[Any]]) -> Any:
+    async def try_to(self, name: str, have: Callable[[], Awaitable[T]]) -> T | None:
         """Adds what `have` returns, or notes why not. Returns it, or None."""
         try:
             value = await have()
@@ -66,7 +79,7 @@ class Bundle:
         return path.stat().st_size
 
 
-async def collect(client: Client, args: argparse.Namespace, path: Path, stamp: str) -> dict[str, Any]:
+async def collect(client: Client, args: argparse.Namespace, path: Path, stamp: str) -> Written:
     """Everything, into a new file. `stamp`: when."""
     bundle = Bundle()
     bundle.add("versions", _versions())
@@ -81,7 +94,7 @@ async def collect(client: Client, args: argparse.Namespace, path: Path, stamp: s
     return {"file": str(path), "bytes": size, "parts": sorted(bundle.parts), "missing": bundle.missing}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {item.name: _plain(getattr(value, item.name)) for item in dataclasses.fields(value)}
     if isinstance(value, dict):
@@ -91,8 +104,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _versions() -> dict[str, Any]:
-    found: dict[str, Any] = {"python": sys.version, "platform": platform.platform(), "cpus": os.cpu_count()}
+def _versions() -> dict[str, object]:
+    found: dict[str, object] = {"python": sys.version, "platform": platform.platform(), "cpus": os.cpu_count()}
     for package in _PACKAGES:
         try:
             found[package] = importlib.metadata.version(package)
@@ -101,9 +114,9 @@ def _versions() -> dict[str, Any]:
     return found
 
 
-def _settings(client: Client) -> dict[str, Any]:
+def _settings(client: Client) -> dict[str, object]:
     try:
-        profiles: Any = dataclasses.asdict(Profiles.read(os.environ))
+        profiles: object = dataclasses.asdict(Profiles.read(os.environ))
     except Exception as error:
         profiles = str(error)
     config = {item.name: getattr(client.config, item.name) for item in dataclasses.fields(client.config)}
@@ -112,7 +125,7 @@ def _settings(client: Client) -> dict[str, Any]:
             "profiles": profiles}  # fmt: skip
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, str | int | float | bool | list | tuple)
 
 
@@ -125,10 +138,10 @@ async def _cluster(client: Client, bundle: Bundle) -> None:
         return
     topics = await bundle.try_to("topics", lambda: admin.list_topics(internal=True))
 
-    async def offsets() -> dict[str, Any]:
+    async def offsets() -> dict[str, dict[int, PartitionOffsets]]:
         return {topic.name: await admin.partition_offsets(topic.name) for topic in topics or ()}
 
-    async def groups() -> list[Any]:
+    async def groups() -> list[GroupDescription]:
         return [await admin.describe_group(group.group_id) for group in await admin.list_groups()]
 
     await bundle.try_to("offsets", offsets)

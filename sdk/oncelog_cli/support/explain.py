@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
-from typing import Any, Final
+from typing import Final
 
 from oncelog.errors import BY_CODE, ConfigError, OncelogError
 from oncelog_cli.support.advice import what_to_do
@@ -34,14 +34,14 @@ def _run(args: argparse.Namespace, printer: Printer) -> int:
         printer.rows([_row(cls) for _, cls in sorted(BY_CODE.items())], COLUMNS, ("meaning",))
         return 0
     row = _row(find(args.error))
-    yes_or_no = {True: "yes", False: "no"}
+    answers = {name: "yes" if row[name] else "no" for name in ("retriable", "requires_abort", "fatal")}
     printer.value(
         row,
         f"{row['name']} ({row['number']}, {row['class']})\n"
         f"  meaning         {row['meaning']}\n"
-        f"  retriable       {yes_or_no[row['retriable']]}\n"
-        f"  requires abort  {yes_or_no[row['requires_abort']]}\n"
-        f"  fatal           {yes_or_no[row['fatal']]}\n"
+        f"  retriable       {answers['retriable']}\n"
+        f"  requires abort  {answers['requires_abort']}\n"
+        f"  fatal           {answers['fatal']}\n"
         f"  what to do      {row['what_to_do']}",
     )
     return 0
@@ -72,7 +72,7 @@ def _plain(word: str) -> str:
     return word.replace("_", "").replace("-", "").lower()
 
 
-def _row(cls: type[OncelogError]) -> dict[str, Any]:
+def _row(cls: type[OncelogError]) -> dict[str, object]:
     error = cls()
     return {
         "number": int(cls.code),

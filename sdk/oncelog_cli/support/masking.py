@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 MASK: Final = "***"
 _WORD: Final = (
@@ -18,7 +18,7 @@ _WORD: Final = (
     r"authorization)"
 )
 _BEGINS: Final = r"(?:^|[^A-Za-z]|(?-i:(?<=[a-z0-9])(?=[A-Z])))"
-"""Of a word in a name, `client_secret` and `clientSecret` alike."""
+"""Matches where a word begins in a name, `client_secret` and `clientSecret` alike."""
 _NAME: Final = re.compile(rf"{_BEGINS}{_WORD}$", re.IGNORECASE)
 _PAIR: Final = re.compile(
     rf"({_BEGINS}{_WORD}[\"']?\s*[=:]\s*)(?:(?:bearer|basic)\s+)?(\"[^\"]*\"|'[^']*'|[^\s,;&}}]+)", re.IGNORECASE
@@ -31,11 +31,11 @@ _USER: Final = re.compile(r"(\b\w{1,40}://[^\s/:@]+:)[^\s/@]+(@)")
 
 
 def is_secret(name: str) -> bool:
-    """The value of a setting of this name is nobody's business."""
+    """True when the value of a setting of this name is a secret."""
     return bool(_NAME.search(name.replace("-", "_").replace(".", "_")))
 
 
-def masked(value: Any, name: str = "") -> Any:
+def masked(value: object, name: str = "") -> object:
     """The same value without secrets, in any nesting of mappings and lists."""
     if isinstance(value, Mapping):
         pair = set(value) == {"name", "value"}  # a list of settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import Any, Final
+from typing import Final
 
 from oncelog.errors import ConfigError
 from oncelog_cli.terminal.output import Printer
@@ -95,7 +95,7 @@ def _delete(args: argparse.Namespace, printer: Printer) -> int:
     return 0
 
 
-def _row(profiles: Profiles, name: str) -> dict[str, Any]:
+def _row(profiles: Profiles, name: str) -> dict[str, object]:
     return {"current": name == profiles.current, "name": name, **profiles.profiles[name]}
 
 

@@ -1,1 +1,1 @@
-"""What all verbs share: parsing, printing, the connection, progress."""
+"""The parts that all verbs share: parsing, printing, the connection, progress."""

@@ -1,4 +1,4 @@
-"""What people type for a partition, a span of time, a place in a log; and asking them before something is deleted.
+"""Parses partitions, spans of time and places in a log, and asks the user before something is deleted.
 
 Rule: each wrong word is a `UsageError` (exit code 2) that shows what would be right.
 """
@@ -15,7 +15,7 @@ from typing import Final
 
 
 class UsageError(Exception):
-    """What was typed means nothing, or nobody said yes. Nothing was changed."""
+    """The command line is wrong, or the question was not answered with yes. Nothing was changed."""
 
 
 _ID_MAX: Final = (1 << 31) - 1
@@ -164,7 +164,7 @@ def matching(patterns: Iterable[str], names: Iterable[str]) -> list[str]:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Goes on after a yes. Raises `UsageError` when there is nobody to ask, and on a no."""
+    """Returns after a yes. Raises `UsageError` after a no, and when there is no terminal to ask at."""
     if yes:
         return
     if not sys.stdin.isatty():

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
 
 from oncelog.errors import OncelogError
 from oncelog_cli.terminal.output import Printer
 
-Outcome = tuple[dict[str, Any], str]
-"""What programs get, and what people read."""
+Outcome = tuple[dict[str, object], str]
+"""The result of one action: an object for programs, and a sentence for people."""
 
 
 async def each(names: Iterable[str], what: str, work: Callable[[str], Awaitable[Outcome]], printer: Printer) -> int:
@@ -17,7 +16,7 @@ async def each(names: Iterable[str], what: str, work: Callable[[str], Awaitable[
 
     For programs: an array of objects under the names' key `what`; a failed one has `error` and `message`.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     failed = False
     for name in names:
         try:

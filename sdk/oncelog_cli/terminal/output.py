@@ -13,10 +13,10 @@ import datetime
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, TextIO
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TextIO
 
-Row = Mapping[str, Any]
+Row = Mapping[str, object]
 FORMATS: Final = ("text", "json", "yaml", "wide")
 _SAFE: Final = 1 << 53
 _MOMENTS: Final = ("timestamp_ms", "since_ms", "committed_ms")
@@ -24,7 +24,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./ -]*[A-Za-z0-9_]|[A-Za-z_]")
 _NOT_PLAIN: Final = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf"))
 
 
-def as_json(value: Any) -> Any:
+def as_json(value: object) -> object:
     """JSON types only; whole numbers that JavaScript would round become text."""
     if isinstance(value, bool) or value is None or isinstance(value, str | float):
         return value
@@ -34,15 +34,16 @@ def as_json(value: Any) -> Any:
         return value.decode("utf-8", "backslashreplace")
     if isinstance(value, Mapping):
         return {str(name): as_json(item) for name, item in value.items()}
+    assert isinstance(value, Iterable), f"no JSON type for {type(value).__name__}"
     return [as_json(item) for item in value]
 
 
-def as_yaml(value: Any) -> str:
+def as_yaml(value: object) -> str:
     """A YAML 1.2 document of what `as_json` returns, in block style."""
     return "\n".join(_yaml(as_json(value), 0))
 
 
-def _yaml(value: Any, depth: int) -> list[str]:
+def _yaml(value: object, depth: int) -> list[str]:
     pad = "  " * depth
     if isinstance(value, dict) and value:
         lines = []
@@ -59,11 +60,11 @@ def _yaml(value: Any, depth: int) -> list[str]:
     return [pad + _scalar(value)]
 
 
-def _is_nested(value: Any) -> bool:
+def _is_nested(value: object) -> bool:
     return isinstance(value, dict | list) and bool(value)
 
 
-def _scalar(value: Any) -> str:
+def _scalar(value: object) -> str:
     if isinstance(value, str):
         is_plain = _PLAIN.fullmatch(value) and value.lower() not in _NOT_PLAIN
         return value if is_plain else "".join(map(_escaped, json.dumps(value, ensure_ascii=False)))
@@ -78,7 +79,7 @@ def _escaped(character: str) -> str:
     return character if character.isprintable() else f"\\U{ord(character):08x}"
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -93,7 +94,7 @@ def _cell(value: Any) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(value)) or "-"
 
 
-def _shown(name: str, value: Any) -> str:
+def _shown(name: str, value: object) -> str:
     """For people: points in time and spans of time, which programs get in milliseconds."""
     if name.endswith("_ms") and isinstance(value, int):
         return moment(value) if name.endswith(_MOMENTS) else duration(value)
@@ -127,7 +128,7 @@ def table(rows: Sequence[Row], columns: Sequence[str]) -> str:
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
 
 
-def _title(name: str, values: Sequence[Any]) -> str:
+def _title(name: str, values: Sequence[object]) -> str:
     if name.endswith("_ms") and not any(isinstance(value, float) for value in values):
         name = name.removesuffix("_ms")  # shown as a span or a point in time, which tell their units
     return name.upper().replace("_", "-")
@@ -160,7 +161,7 @@ class Printer:
         """For people: `text` or `wide`. Else `data` is printed."""
         return self.style in ("text", "wide")
 
-    def data(self, value: Any) -> None:
+    def data(self, value: object) -> None:
         """One document for programs; in JSON one line."""
         if self.style == "json":
             self.text(json.dumps(as_json(value)))

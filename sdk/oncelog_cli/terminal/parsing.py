@@ -11,7 +11,7 @@ import argparse
 import difflib
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from oncelog.errors import ConfigError
 from oncelog_cli.terminal.argument_types import milliseconds
@@ -22,6 +22,9 @@ from oncelog_cli.terminal.progress import seconds
 DEFAULT_SERVERS: Final = "127.0.0.1:9092"
 Run = Callable[[argparse.Namespace, Printer], int]
 """Runs a verb; returns the exit code."""
+
+if TYPE_CHECKING:
+    Verbs = argparse._SubParsersAction["Parser"]
 
 
 class Parser(argparse.ArgumentParser):
@@ -46,7 +49,7 @@ class Parser(argparse.ArgumentParser):
         near = difflib.get_close_matches(flag, self._option_string_actions, 1)
         return f"unknown flag {flag}" + (f"; did you mean {near[0]}?" if near else f"; see {self.prog} --help")
 
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
+    def _check_value(self, action: argparse.Action, value: object) -> None:
         if action.choices is None or value in action.choices:
             return
         names = [str(choice) for choice in action.choices]
@@ -61,8 +64,8 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\n")
 
 
-def common_flags(defaults: Defaults | None = None) -> argparse.ArgumentParser:
-    """What every verb takes. `defaults`: environment and profile; None = the built-in ones alone."""
+def common_flags(defaults: Defaults | None = None) -> Parser:
+    """Makes the flags that every verb takes. `defaults`: environment and profile; None = the built-in ones alone."""
     defaults = defaults or Defaults()
     common = Parser(add_help=False)
     flags = common.add_argument_group("common flags")
@@ -128,13 +131,13 @@ def _identity_flags(flags: argparse._ArgumentGroup, defaults: Defaults) -> None:
 class Noun:
     """`oncelog NOUN VERB`: made by `Commands.noun`."""
 
-    def __init__(self, verbs: Any, common: argparse.ArgumentParser) -> None:
+    def __init__(self, verbs: Verbs, common: Parser) -> None:
         self._verbs = verbs
         self._common = common
 
     def verb(self, name: str, run: Run, about: str, examples: Sequence[str] = (), details: str = "") -> Parser:
         """Adds a verb, and returns its parser for the flags. `examples`: command lines as people type them."""
-        parser: Parser = self._verbs.add_parser(
+        parser = self._verbs.add_parser(
             name,
             parents=[self._common],
             help=about,

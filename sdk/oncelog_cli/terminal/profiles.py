@@ -26,7 +26,7 @@ _FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "token_file", "pas
 
 @dataclass(slots=True)
 class Profiles:
-    """What the file holds. `current` is empty when none is."""
+    """The content of the profiles' file. `current` is empty when no profile is chosen."""
 
     profiles: dict[str, dict[str, str]] = field(default_factory=dict)
     current: str = ""
@@ -72,7 +72,7 @@ class Profiles:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What a common flag is when it is not given."""
+    """Returns the value of a common flag that is not given."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
     profile: Mapping[str, str] = field(default_factory=dict)
@@ -107,7 +107,7 @@ def _named(words: Sequence[str]) -> str:
 
 
 def settings_of(given: Mapping[str, object], plain: Mapping[str, object]) -> dict[str, str]:
-    """What differs from the built-in defaults, as a profile keeps it. How this one command prints is none of it."""
+    """Returns the flags that differ from the built-in defaults, as a profile keeps them; `--format` is not among them."""
     names = [name for name in SETTINGS if name != "format"]
     kept = {name: str(given[name]) for name in names if given.get(name) not in (None, "", plain.get(name))}
     return {name: str(Path(value).resolve()) if name in _FILES else value for name, value in kept.items()}

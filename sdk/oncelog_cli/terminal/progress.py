@@ -1,4 +1,4 @@
-"""What `bench` and `verify` share: a topic for the time of a run, latencies, and a line of progress.
+"""The parts that `bench` and `verify` share: a topic for the time of a run, latencies, and a line of progress.
 
 Rule: nothing heavy is imported here; these verbs' own files are imported by every command.
 """
@@ -10,10 +10,13 @@ import contextlib
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from oncelog.errors import OncelogError
 from oncelog_cli.terminal.argument_types import id_of, size_bytes, span_ms
+
+if TYPE_CHECKING:
+    from oncelog.client.client import Client
 
 _SAMPLES_MAX: Final = 100_000
 
@@ -106,7 +109,7 @@ def add_topic_flags(parser: argparse.ArgumentParser) -> None:
 
 
 @contextlib.asynccontextmanager
-async def topic_for(client: Any, args: argparse.Namespace, prefix: str) -> AsyncIterator[str]:
+async def topic_for(client: Client, args: argparse.Namespace, prefix: str) -> AsyncIterator[str]:
     """The topic of this run. Its own one is deleted at the end, also after an error."""
     if args.topic:
         yield args.topic

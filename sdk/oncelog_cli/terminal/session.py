@@ -12,6 +12,7 @@ from oncelog.errors import ConfigError
 
 if TYPE_CHECKING:
     from oncelog.client.client import Client
+    from oncelog.option_types import ClientOptions
 
 T = TypeVar("T")
 
@@ -36,8 +37,7 @@ def with_client(
         client = Client(
             args.bootstrap_servers,
             client_id="oncelog-cli",
-            **timeouts(args.timeout_ms),
-            **tls_options(args),
+            **client_options(args),
         )
         try:
             if not (getattr(args, "watch", False) if lasting is None else lasting):
@@ -51,26 +51,48 @@ def with_client(
     return asyncio.run(session())
 
 
-def timeouts(timeout_ms: int) -> dict[str, Any]:
+def client_options(args: argparse.Namespace) -> ClientOptions:
+    """Returns the client's options that the common flags ask for. Raises `ConfigError`."""
+    return {**timeouts(args.timeout_ms), **tls_options(args)}
+
+
+def timeouts(timeout_ms: int) -> ClientOptions:
     """Options of the client by which nothing that it does takes longer. Raises `ConfigError`."""
     if timeout_ms < 1:
         raise ConfigError("--timeout-ms is 1 and up", given=timeout_ms)
     defaults = ClientConfig()
-    shorter = ("request_timeout_ms", "close_timeout_ms", "bootstrap_timeout_ms", "metadata_attempt_timeout_ms")
-    return {"default_api_timeout_ms": timeout_ms, **{n: min(timeout_ms, getattr(defaults, n)) for n in shorter}}
+    return {
+        "default_api_timeout_ms": timeout_ms,
+        "request_timeout_ms": min(timeout_ms, defaults.request_timeout_ms),
+        "close_timeout_ms": min(timeout_ms, defaults.close_timeout_ms),
+        "bootstrap_timeout_ms": min(timeout_ms, defaults.bootstrap_timeout_ms),
+        "metadata_attempt_timeout_ms": min(timeout_ms, defaults.metadata_attempt_timeout_ms),
+    }
 
 
-def tls_options(args: argparse.Namespace) -> dict[str, Any]:
+def tls_options(args: argparse.Namespace) -> ClientOptions:
     """TLS options of the client. A file alone means TLS."""
-    files = {name: getattr(args, name) for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile")}
-    protocol = args.security_protocol or ("SSL" if any(files.values()) else "PLAINTEXT")
-    return {"security_protocol": protocol, **files, **identity_options(args)}
+    is_tls = args.ssl_cafile or args.ssl_certfile or args.ssl_keyfile
+    return {
+        "security_protocol": args.security_protocol or ("SSL" if is_tls else "PLAINTEXT"),
+        "ssl_cafile": args.ssl_cafile,
+        "ssl_certfile": args.ssl_certfile,
+        "ssl_keyfile": args.ssl_keyfile,
+        **identity_options(args),
+    }
 
 
-def identity_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Who the client is. What the environment holds as a secret itself is taken from there alone: flags can be read by all."""
-    names = ("token_file", "username", "password_file")
-    given = {name: value for name in names if (value := getattr(args, name, ""))}
+def identity_options(args: argparse.Namespace) -> ClientOptions:
+    """Returns the options that say who the client is. A secret itself is taken from the environment alone, since every
+    user of the machine can read flags.
+    """
+    given: ClientOptions = {}
+    if token_file := getattr(args, "token_file", ""):
+        given["token_file"] = token_file
+    if username := getattr(args, "username", ""):
+        given["username"] = username
+    if password_file := getattr(args, "password_file", ""):
+        given["password_file"] = password_file
     if "username" in given and "password_file" not in given and (password := os.environ.get("ONCELOG_PASSWORD")):
         given["password"] = password
     if not given and (token := os.environ.get("ONCELOG_TOKEN")):
@@ -79,7 +101,7 @@ def identity_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 async def watch(args: argparse.Namespace, look: Callable[[], Awaitable[T]], show: Callable[[T], Any]) -> T:
-    """Looks and shows once; with `--watch` again whenever what is seen changes, for ever. Returns what was seen."""
+    """Looks and shows once; with `--watch` again whenever the result changes, until Ctrl-C. Returns the last result."""
     import asyncio
 
     shown = await look()

@@ -70,7 +70,7 @@ class CoordinatorConfig(ServingConfig):
         15_000, "how often leaders are asked for the lag of groups (metrics only), 1000 and up"
     )
     append_timeout_ms: int = setting(2_000, "one try of an append to a shard's log")
-    append_deadline_ms: int = setting(20_000, "a shard that cannot append for this long starts anew")
+    append_deadline_ms: int = setting(20_000, "a shard that cannot append for this long is restarted")
     check_invariants: bool = setting(False, "assert every invariant after each step (tests)")
 
     def __post_init__(self) -> None:

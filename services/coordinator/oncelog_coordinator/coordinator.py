@@ -15,6 +15,7 @@ from oncelog_coordinator.effects.group_effects import GroupEffects
 from oncelog_coordinator.effects.heartbeat_waits import HeartbeatWaits
 from oncelog_coordinator.effects.known_topics import KnownTopics
 from oncelog_coordinator.effects.lag_watch import LagWatch
+from oncelog_coordinator.effects.marker_observer import MarkerObserver, MarkerObservers, MarkerSpans, MarkerTimes
 from oncelog_coordinator.effects.markers import MarkerSender
 from oncelog_coordinator.effects.topic_watch import TopicWatch
 from oncelog_coordinator.rpc.group_service import GroupService
@@ -29,7 +30,9 @@ from oncelog_coordinator.shard.ownership import LeaseTimes, Owner, ShardOwnershi
 from oncelog_coordinator.shard.pid_pool import PidPool
 from oncelog_coordinator.shard.shard import EffectRunner, LifeParts, Shard
 from oncelog_coordinator.shard.shard_log import ShardLog
+from oncelog_coordinator.shard.shard_observer import ShardObservers
 from oncelog_coordinator.shard.shard_runtime import ShardLife, Table
+from oncelog_coordinator.shard.shard_traces import ShardTraces
 from oncelog_runtime.metadata.cluster_keys import KIND_TXN
 from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.metadata.restore_guard import RestoreGuard
@@ -80,6 +83,9 @@ class CoordinatorNode:
         )
         register(ports.server, methods.DRAIN_COORDINATOR, self.drain.serve)
         self._metrics = CoordinatorMetrics(ports.metrics, self.bugs)
+        self._observer = (
+            self._metrics if ports.tracer is None else ShardObservers(self._metrics, ShardTraces(ports.tracer))
+        )
         ports.metrics.collect_with(CoordinatorCollector(self._clock, owned, self._producer_ids).collect)
         self._lag = LagWatch(
             ports.transport,
@@ -185,8 +191,7 @@ class CoordinatorNode:
                 make_runner=self._make_runner,
                 next_epoch=self._ownership.next_epoch,
             ),
-            tracer=self._ports.tracer,
-            metrics=self._metrics,
+            observer=self._observer,
         )
 
     def _make_transactions(self) -> Table:
@@ -209,10 +214,14 @@ class CoordinatorNode:
             self.view,
             self._topics,
             timeout_ms,
-            tracer=self._ports.tracer,
-            metrics=self._metrics,
+            self._marker_observer(),
         )
         return self.shards.follow(life, sender)
+
+    def _marker_observer(self) -> MarkerObserver:
+        """Makes the observer of one sender, which remembers what this sender has not finished."""
+        times = MarkerTimes(self._metrics)
+        return times if self._ports.tracer is None else MarkerObservers(times, MarkerSpans(self._ports.tracer))
 
     async def _tick_for_ever(self) -> None:
         """Drives all shards from one timer; each shard decides by itself whether something is due."""

@@ -1,1 +1,1 @@
-"""What users write in `.option(...)`, checked before anything else happens."""
+"""The options that users write in `.option(...)`, checked before anything else happens."""

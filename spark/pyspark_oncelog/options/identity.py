@@ -1,7 +1,7 @@
-"""Who writes: the names by which the coordinator knows a batch, its run and one attempt to write it. Pure.
+"""The names by which the coordinator knows a batch, its run and one attempt to write it. Pure.
 
-Rule 1: a streaming batch is named by what Spark tells its tasks: query id, run id, batch id. Driver code is not told,
-        so ownership is taken by the first task that joins.
+Rule 1: a streaming batch is named by what Spark tells its tasks: query id, run id, batch id. Spark does not tell driver
+        code these names, so ownership is taken by the first task that joins.
 Rule 2: if Spark does not tell them, exactly-once is refused: a guess could write a batch twice.
 Rule 3: a write attempt sorts by time, so that of two attempts the later one wins.
 Rule 4: a batch write is known by its app id, its version and its topic: the same two for another topic are another write.

@@ -1,4 +1,4 @@
-"""What options of Spark's Kafka source and sink, and of the Kafka clients behind them, are called here. Pure.
+"""Translates the options of Spark's Kafka source and sink, and of the Kafka clients behind them. Pure.
 
 Rule 1: what means the same is taken under Kafka's name, too; everything else is refused, and nothing is ignored.
 Rule 2: a refusal says what to write instead, or that the option can go.
@@ -20,7 +20,9 @@ _CLOSE: Final = 0.9
 _NO_GROUP: Final = (
     "a read belongs to no group, so leave it out; option commitGroup tells a group what was read, for lag tools"
 )
-_CALLS: Final = "every call is tried again until requestTimeoutMs is over, so write option requestTimeoutMs, or nothing"
+_CALLS: Final = (
+    "every call is tried again until requestTimeoutMs has passed, so write option requestTimeoutMs, or nothing"
+)
 _IN_ORDER: Final = "what is sent again is there once and in its order, so leave it out"
 _FETCH: Final = (
     "a task reads its offsets as fast as they come, so leave it out; option maxRecordsPerPartition makes tasks smaller"
@@ -76,7 +78,7 @@ _FAMILIES: Final = {
     "sasl.": _WHO,
     "ssl.": "options sslCafile, sslCertfile and sslKeyfile are all of TLS, so leave it out",
 }
-"""What is said of other properties that begin so."""
+"""The hints about further properties that begin with these words."""
 
 INSTEAD: Final[Mapping[str, str]] = dict(_CONNECTOR) | {
     f"{_PREFIX}{name}": sentence for names, sentence in _CLIENT for name in names
@@ -101,7 +103,7 @@ def option_of(name: str) -> str | None:
 
 
 def refusal(name: str) -> str | None:
-    """What to tell somebody who gave an option of Kafka's; None when it is not known as one of those."""
+    """Returns the hint for an option of Kafka's that a user gave; None when Kafka has no such option."""
     lower = name.lower()
     found = _BY_LOWER.get(lower) or _BY_LOWER.get(_PREFIX + lower)
     if found is not None:

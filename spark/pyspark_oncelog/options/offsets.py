@@ -3,7 +3,7 @@
 A position is `{"v":1,"topics":{"<topic>":{"id":"<topic id>","p":{"0":[offset, leader epoch]}}}}`. The topic id makes a
 re-created topic visible, the leader epoch a truncation; Spark's Kafka source sees neither.
 
-Spark keeps the end of the first micro-batch, and not its start: it asks for that anew when the batch runs again, and the end
+Spark keeps the end of the first micro-batch, and not its start: it asks for that again when the batch runs again, and the end
 of the log, say, is another one by then. So the first end says with `"from":{"<topic>":...}` where its batch began. A start
 that is its own `from` is where a query begins. Versions that know no `from` pass over it.
 """
@@ -14,13 +14,24 @@ import dataclasses
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from oncelog.core.malformed import MALFORMED
 from oncelog.errors import ConfigError
 
 EARLIEST: Final = -2
 LATEST: Final = -1
+
+
+JsonObject = dict[str, Any]
+"""A position as Spark stores it in a checkpoint. `Position.from_json` checks its form, since a file may hold anything."""
+
+
+class TopicForm(TypedDict):
+    """Positions of one topic in a checkpoint: its id, and per partition [offset, leader epoch]."""
+
+    id: str
+    p: dict[str, list[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +66,9 @@ class Position:
         """The same, as the place where a query begins."""
         return Position(self.topics, self.topics)
 
-    def to_json(self) -> dict[str, Any]:
-        """What Spark stores; JSON types only."""
-        found: dict[str, Any] = {"v": 1, "topics": _topics_to_json(self.topics)}
+    def to_json(self) -> JsonObject:
+        """Returns the position as Spark stores it; JSON types only."""
+        found: JsonObject = {"v": 1, "topics": _topics_to_json(self.topics)}
         return found if self.origin is None else {**found, "from": _topics_to_json(self.origin)}
 
     @staticmethod
@@ -71,7 +82,7 @@ class Position:
             raise ConfigError("the checkpoint was not written by the oncelog source") from error
 
 
-def _topics_to_json(topics: Mapping[str, TopicPosition]) -> dict[str, Any]:
+def _topics_to_json(topics: Mapping[str, TopicPosition]) -> dict[str, TopicForm]:
     return {
         name: {
             "id": topic.topic_id,
@@ -81,11 +92,11 @@ def _topics_to_json(topics: Mapping[str, TopicPosition]) -> dict[str, Any]:
     }
 
 
-def _topics(data: Mapping[str, Any]) -> dict[str, TopicPosition]:
+def _topics(data: Mapping[str, TopicForm]) -> dict[str, TopicPosition]:
     return {name: _topic(topic) for name, topic in data.items()}
 
 
-def _topic(data: Mapping[str, Any]) -> TopicPosition:
+def _topic(data: TopicForm) -> TopicPosition:
     partitions = {int(p): PartitionPosition(int(at[0]), int(at[1])) for p, at in data["p"].items()}
     return TopicPosition(str(data["id"]), partitions)
 

@@ -1,4 +1,4 @@
-"""What each option of `.option(...)` means, what it is when nobody says anything, and what Spark's Kafka source calls it.
+"""The table of options: their meaning, their default, and their name in Spark's Kafka source.
 
 Rule 1: an option exists because it stands here; `read_write_options` reads the names, docs/reference/spark.md is written from
         all of it.
@@ -132,7 +132,7 @@ SOURCE: Final[dict[str, Option]] = {
         "Whether records of open and aborted transactions are read too.", "read_committed", "kafka.isolation.level"
     ),
     "commitGroup": Option(
-        "A group to which a stream commits what it has read, for lag tools; nobody reads it back. Empty means none."
+        "A group to which a stream commits what it has read, for lag tools; it is never read back. Empty means none."
     ),
 }
 """For reads."""

@@ -1,4 +1,4 @@
-"""What users may write in `.option(...)`: one table, checked before anything else happens.
+"""Parses and checks the options of a read or a write, before anything else happens.
 
 Rule 1: option names are case-insensitive, as everywhere in Spark; an unknown name is an error with a suggestion.
 Rule 2: contradictions are refused here, on the driver, before data is computed.
@@ -35,7 +35,7 @@ SINK: Final = tuple(option_table.SINK)
 _FROM_SPARK: Final = ("checkpointlocation", "queryname")
 _PATH: Final = "path"
 _HEADERS_OF_KAFKA: Final = "includeheaders"
-"""Kafka's sink is told of the column `headers`; ours writes it if it is there."""
+"""Kafka's sink needs an option to write the column `headers`; ours writes the column if the DataFrame has it."""
 _REFUSED: Final = {
     "_asyncprogresstrackingoverridesinksupportcheck": "asynchronous progress tracking breaks exactly-once",
     "asyncprogresstrackingenabled": "asynchronous progress tracking breaks exactly-once",
@@ -50,13 +50,13 @@ _FORGETS: Final = (
 _SASL: Final = "who the job is, is said by options username and passwordFile, or tokenFile, with SSL"
 _DEFAULT_BATCH_BYTES: Final = 3 << 20
 _LARGEST_BATCH_BYTES: Final = 7 << 20
-"""What a topic takes by default is 8 MiB."""
+"""A topic takes batches of up to 8 MiB by default."""
 _LONGEST_LEASE_MS: Final = 86_400_000
 _LONGEST_DURATION_MS: Final = 7 * 86_400_000
 _APP_ID_CHARACTERS: Final = 256
-"""What coordinators take."""
+"""The bounds that coordinators accept."""
 _DEFAULT_REQUEST_BYTES: Final = 8 << 20
-"""What a topic takes by default."""
+"""The largest batch that a topic takes by default."""
 _SMALLEST_REQUEST_BYTES: Final = 1 << 20
 _LARGEST_REQUEST_BYTES: Final = 32 << 20
 """Brokers take and give messages of 64 MiB by default, and a producer keeps so much of what it has sent: two of these."""
@@ -73,7 +73,7 @@ def _normalise(raw: Mapping[str, str], is_read: bool, streaming: bool = False) -
 
     A view of SQL is read and written with the same options, and says of neither that it is one: so what is for the other side
     of it is left out of a batch. No view is read or written by a stream, where it is refused as all that has no effect.
-    Raises `ConfigError` that names every option that is not taken, so that nobody has to find them one by one.
+    Raises `ConfigError` that names every option that is not taken, so that the user sees all of them at once.
     """
     by_lower = {name.lower(): name for name in CONNECTION + (SOURCE if is_read else SINK)}
     found: dict[str, str] = {}
@@ -236,7 +236,7 @@ def _check_identity(token: bool, token_file: bool, username: bool, password: boo
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What is read: these topics, or all whose whole name matches `pattern`, or these partitions of these topics."""
+    """The topics to read: these names, or all whose whole name matches `pattern`, or these partitions of these topics."""
 
     topics: tuple[str, ...] = ()
     pattern: str = ""

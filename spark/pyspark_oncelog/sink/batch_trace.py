@@ -1,8 +1,9 @@
 """One trace for a micro-batch, or a batch job: its context is chosen on the driver and travels with the pickled writer.
 
-Rule 1: driver, tasks and commit are different processes, so the root span is written by whoever commits or aborts, with the ids
-        and the start that were chosen when the batch was planned.
-Rule 2: a batch that is not recorded loads no OpenTelemetry anywhere; brokers are told, so that they record nothing either.
+Rule 1: driver, tasks and commit are different processes, so the process that commits or aborts writes the root span,
+        with the ids and the start that were chosen when the batch was planned.
+Rule 2: a batch that is not recorded loads no OpenTelemetry anywhere, and its context keeps brokers from recording
+        anything either.
 Rule 3: Spark ends workers without a word, so a task and a commit send their spans before they return, and wait for that a
         second at most.
 """
@@ -10,7 +11,7 @@ Rule 3: Spark ends workers without a word, so a task and a commit send their spa
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from oncelog.trace import span_names, tracing
@@ -20,6 +21,8 @@ from pyspark_oncelog.options.read_write_options import ConnectionOptions, SinkOp
 if TYPE_CHECKING:
     from oncelog.trace.tracing import Attributes, Span, Tracer
 
+TracerOf = Callable[[], "Tracer | None"]
+"""Returns the tracer of a client, which may have to be made first; None = it traces nothing."""
 _FLUSH_MS: Final = 1_000
 
 
@@ -48,10 +51,18 @@ def connection_of(options: SinkOptions, trace: BatchTrace) -> ConnectionOptions:
 
 @contextlib.contextmanager
 def part(
-    trace: BatchTrace, tracer: Tracer | None, name: str, attributes: Attributes, is_last: bool = True
+    trace: BatchTrace, tracer_of: TracerOf, name: str, attributes: Attributes, is_last: bool = True
 ) -> Iterator[Span]:
-    """What is done in this block, and asked of the cluster, is one span below the batch's root. Sent, if it `is_last` here."""
+    """Makes what this block does, and asks of the cluster, one span below the batch's root.
+
+    Without a context this does nothing, asks for no tracer, and the span forgets what is set. `is_last`: the spans are
+    sent afterwards.
+    """
     span: Span = tracing.Unsampled(trace.context)
+    if not trace.context:
+        yield span
+        return
+    tracer = tracer_of()
     if tracer is not None:
         span = tracer.start(name, tracing.Kind.INTERNAL, trace.context, attributes)
     token = TRACEPARENT.set(span.traceparent)
@@ -69,9 +80,16 @@ def part(
 
 @contextlib.contextmanager
 def last_part(
-    trace: BatchTrace, tracer: Tracer | None, name: str, app_id: str, batch_id: int, tasks: int
+    trace: BatchTrace, tracer_of: TracerOf, name: str, app_id: str, batch_id: int, tasks: int
 ) -> Iterator[None]:
-    """Commit or abort: the last span below the root, and then the root itself."""
+    """Makes this block, a commit or an abort, the last span below the root, and then writes the root itself.
+
+    Without a context this does nothing, and asks for no tracer.
+    """
+    if not trace.context:
+        yield
+        return
+    tracer = tracer_of()
     named: Attributes = {
         span_names.SPARK_APP_ID: app_id,
         span_names.SPARK_BATCH_ID: str(batch_id),
@@ -79,7 +97,7 @@ def last_part(
     }
     failed = "aborted" if name == span_names.SPARK_ABORT else ""
     try:
-        with part(trace, tracer, name, named, is_last=False):
+        with part(trace, lambda: tracer, name, named, is_last=False):
             yield
     except BaseException as error:
         failed = type(error).__name__

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from oncelog.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _BYTES: Final = ("binary", "string")
 _HEADERS: Final = "array<struct<key:string,value:binary>>"
@@ -61,10 +64,10 @@ class Piece:
     """Rows that go to one topic: a `pyarrow.RecordBatch` of `value` and maybe `key`, `timestamp`, `headers`, `partition`."""
 
     topic: str
-    rows: Any
+    rows: pa.RecordBatch
 
 
-def pieces(batch: Any, topic_option: str) -> Iterator[Piece]:
+def pieces(batch: pa.RecordBatch, topic_option: str) -> Iterator[Piece]:
     """The rows of an Arrow batch as the client takes them, by topic; it chooses partitions by column `partition` or key.
 
     Raises `ConfigError` for a row without a topic.
@@ -86,11 +89,11 @@ def _required_topic(topic: str | None) -> str:
     return topic
 
 
-def _payload(columns: Mapping[str, Any]) -> Any:
+def _payload(columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
     """Key and value as binary (from a string without a copy), the others as they are."""
     import pyarrow as pa
 
-    found: dict[str, Any] = {}
+    found: dict[str, pa.Array] = {}
     for name in _PAYLOAD:
         column = columns.get(name)
         if column is None or (pa.types.is_null(column.type) and name != "value"):
@@ -99,7 +102,7 @@ def _payload(columns: Mapping[str, Any]) -> Any:
     return pa.RecordBatch.from_arrays(list(found.values()), names=list(found))
 
 
-def _binary(name: str, column: Any) -> Any:
+def _binary(name: str, column: pa.Array) -> pa.Array:
     import pyarrow as pa
 
     if pa.types.is_binary(column.type):
@@ -110,7 +113,7 @@ def _binary(name: str, column: Any) -> Any:
         raise ConfigError(f"column {name} has type {column.type}, and must be binary or string") from error
 
 
-def _by_topic(rows: Any, topics: Any) -> Iterator[Piece]:
+def _by_topic(rows: pa.RecordBatch, topics: pa.StringArray) -> Iterator[Piece]:
     """One stable sort by topic, then a copy of the rows of each: a slice would keep the memory of all of them."""
     import numpy as np
     import pyarrow as pa

@@ -16,7 +16,7 @@ from oncelog.errors import BatchRolledBackError, OncelogError, ReplayMismatchErr
 from oncelog.trace import span_names
 from pyspark_oncelog.options.identity import WriteIdentity
 from pyspark_oncelog.options.read_write_options import ConnectionOptions, SinkOptions
-from pyspark_oncelog.sink.batch_trace import connection_of, last_part
+from pyspark_oncelog.sink.batch_trace import TracerOf, connection_of, last_part
 from pyspark_oncelog.sink.messages import BatchMessages, TaskMessage, TaskResult, agree, first_joined, trace_of
 from pyspark_oncelog.sink.task_writer import rolled_back
 from pyspark_oncelog.worker.worker_client import client_for, forgetting_wrong_cluster
@@ -34,14 +34,16 @@ _log = logging.getLogger(__name__)
 def commit_batch(options: SinkOptions, messages: Sequence[WriterCommitMessage | None], batch_id: int | None) -> None:
     """Commits what the messages say. Raises `ProducerFencedError`, `ReplayMismatchError`, `IllegalStateError` and others."""
     trace = trace_of(messages)
-    if not trace.context:
-        _commit(options, options.connection, agree(messages, batch_id))
-        return
     connection = connection_of(options, trace)
     identity = next((m.identity for m in messages if isinstance(m, TaskMessage)), None)
     app_id, number = (identity.app_id, identity.batch_id) if identity is not None else ("", batch_id or 0)
-    with last_part(trace, client_for(connection).tracer, span_names.SPARK_COMMIT, app_id, number, len(messages)):
+    tracer = _tracer_of(connection)
+    with last_part(trace, tracer, span_names.SPARK_COMMIT, app_id, number, len(messages)):
         _commit(options, connection, agree(messages, batch_id))
+
+
+def _tracer_of(connection: ConnectionOptions) -> TracerOf:
+    return lambda: client_for(connection).tracer
 
 
 def _commit(options: SinkOptions, connection: ConnectionOptions, batch: BatchMessages | None) -> None:
@@ -113,30 +115,22 @@ def abort_batch(options: SinkOptions, messages: Sequence[WriterCommitMessage | N
     if message is None or message.identity is None:
         return
     try:
-        _abort_traced(options, message, message.identity, len(messages))
+        _abort(options, message, message.identity, len(messages))
     except OncelogError as error:
         _log.warning("the abort of batch %d was not answered; its lease ends it: %s", message.identity.batch_id, error)
 
 
 @forgetting_wrong_cluster()
-def _abort_traced(options: SinkOptions, message: TaskMessage, identity: WriteIdentity, tasks: int) -> None:
-    trace = message.trace
-    if not trace.context:
-        _abort(options.connection, message, identity)
-        return
-    connection = connection_of(options, trace)
-    tracer = client_for(connection).tracer
-    with last_part(trace, tracer, span_names.SPARK_ABORT, identity.app_id, identity.batch_id, tasks):
-        _abort(connection, message, identity)
-
-
-def _abort(connection: ConnectionOptions, message: TaskMessage, identity: WriteIdentity) -> None:
-    client_for(connection).abort_transaction(
-        identity.transactional_id,
-        identity.owner_run,
-        identity.app_id,
-        identity.batch_id,
-        message.txn_no,
-        session_token=message.session_token,
-        timeout_ms=_ABORT_TIMEOUT_MS,
-    )
+def _abort(options: SinkOptions, message: TaskMessage, identity: WriteIdentity, tasks: int) -> None:
+    connection = connection_of(options, message.trace)
+    tracer = _tracer_of(connection)
+    with last_part(message.trace, tracer, span_names.SPARK_ABORT, identity.app_id, identity.batch_id, tasks):
+        client_for(connection).abort_transaction(
+            identity.transactional_id,
+            identity.owner_run,
+            identity.app_id,
+            identity.batch_id,
+            message.txn_no,
+            session_token=message.session_token,
+            timeout_ms=_ABORT_TIMEOUT_MS,
+        )

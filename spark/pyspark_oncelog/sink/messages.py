@@ -1,4 +1,4 @@
-"""What a task hands to the driver, and what all messages of a batch say together. Pure.
+"""The message that a task sends to the driver, and the agreement of all messages of a batch. Pure.
 
 Rule: the driver believes the messages, never itself: its commit worker is a fresh object that made an attempt name of
 its own. So all messages must agree on the batch, and a streaming batch id must be the one that Spark commits.
@@ -18,7 +18,7 @@ from pyspark_oncelog.sink.batch_trace import NO_TRACE, BatchTrace
 
 
 class TaskResult(enum.Enum):
-    """What became of a task's rows."""
+    """The fate of a task's rows."""
 
     JOINED = "joined"  # written as a participant, commit decides
     ALREADY_COMMITTED = "already committed"  # a replay: drained and counted
@@ -28,7 +28,7 @@ class TaskResult(enum.Enum):
 
 @dataclass(frozen=True)
 class TaskMessage(WriterCommitMessage):
-    """Of one task attempt. `counts` are its acknowledged records as (topic id, partition, records), sorted."""
+    """The result of one task attempt. `counts` are its acknowledged records as (topic id, partition, records), sorted."""
 
     identity: WriteIdentity | None
     result: TaskResult
@@ -55,7 +55,7 @@ class BatchMessages:
 
 
 def agree(messages: Sequence[WriterCommitMessage | None], batch_id: int | None) -> BatchMessages | None:
-    """What the messages of a batch say; None when the batch was written at least once, so there is nothing to commit.
+    """Merges the messages of a batch; None when the batch was written at least once, so there is nothing to commit.
 
     `batch_id` is what Spark says it commits (None in batch writes). Raises `IllegalStateError` when they contradict
     each other: that would be a change in Spark, and must never become a commit.
@@ -85,7 +85,7 @@ def agree(messages: Sequence[WriterCommitMessage | None], batch_id: int | None) 
 
 
 def first_joined(messages: Sequence[WriterCommitMessage | None]) -> TaskMessage | None:
-    """Of a batch that failed: a message that names the transaction to abort, or None (its lease ends it then)."""
+    """Returns a message of a failed batch that names the transaction to abort, or None (its lease ends it then)."""
     for message in messages:
         if isinstance(message, TaskMessage) and message.result is TaskResult.JOINED:
             return message

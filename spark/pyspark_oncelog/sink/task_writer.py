@@ -25,6 +25,7 @@ from pyspark_oncelog.sink.messages import TaskMessage, TaskResult
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
+    from oncelog.option_types import ParticipantOptions
     from oncelog.sync import Client
 
 
@@ -41,9 +42,9 @@ _MORE_THAN_THE_TOPIC_TAKES: Final = (
 
 
 class ArrowWriter(Protocol):
-    """What rows are sent to: a participant, or a plain producer."""
+    """The receiver of rows: a participant of a transaction, or a plain producer."""
 
-    def send_batch(self, topic: str, data: Any) -> object:
+    def send_batch(self, topic: str, data: RecordBatch) -> object:
         """Queues rows; waits for room."""
         ...
 
@@ -59,24 +60,12 @@ def write_task(
     preflight.require_python()
     from pyspark_oncelog.worker.worker_client import client_for, forgetting_wrong_cluster
 
-    with forgetting_wrong_cluster():
-        return _write_traced(client_for(connection_of(options, trace)), options, identity, task_attempt, batches, trace)
-
-
-def _write_traced(
-    client: Client,
-    options: SinkOptions,
-    identity: WriteIdentity | None,
-    task_attempt: str,
-    batches: Iterable[RecordBatch],
-    trace: BatchTrace,
-) -> TaskMessage:
-    if not trace.context:
-        return _write(client, options, identity, task_attempt, batches)
     named = {span_names.SPARK_TASK_ATTEMPT: task_attempt, span_names.DESTINATION: options.topic}
-    with part(trace, client.tracer, span_names.SPARK_TASK, named) as span:
-        message = _write(client, options, identity, task_attempt, batches)
-        span.set({span_names.ROWS: message.rows, span_names.RESULT: message.result.value})
+    with forgetting_wrong_cluster():
+        client = client_for(connection_of(options, trace))
+        with part(trace, lambda: client.tracer, span_names.SPARK_TASK, named) as span:
+            message = _write(client, options, identity, task_attempt, batches)
+            span.set({span_names.ROWS: message.rows, span_names.RESULT: message.result.value})
     return dataclasses.replace(message, trace=trace)
 
 
@@ -145,7 +134,7 @@ def _write_joined(
     )
 
 
-def _producer_options(options: SinkOptions) -> dict[str, Any]:
+def _producer_options(options: SinkOptions) -> ParticipantOptions:
     return {
         "partitioner": options.partitioner,
         "compression_type": options.compression_type,
@@ -181,7 +170,7 @@ def _send_all(client: Client, options: SinkOptions, writer: ArrowWriter, batches
 
 
 def too_large(error: MessageTooLargeError) -> MessageTooLargeError:
-    """The error in the words of somebody who runs a query: which limit it was, and by which option that is raised."""
+    """Translates the error to options of the source: it names the limit, and the option that raises it."""
     named: dict[str, Any] = dict(error.context)
     if "max_request_size" not in named:
         return MessageTooLargeError(_MORE_THAN_THE_TOPIC_TAKES, **named)
@@ -190,7 +179,7 @@ def too_large(error: MessageTooLargeError) -> MessageTooLargeError:
 
 
 def rolled_back(error: BatchRolledBackError) -> BatchRolledBackError:
-    """The error in the words of somebody who runs a query."""
+    """Translates the error to options of the sink."""
     named: dict[str, Any] = dict(error.context)
     return BatchRolledBackError(
         "this batch is below the last committed one: the checkpoint was rolled back, or txnVersion went down; "

@@ -5,7 +5,7 @@ One wrong type, a dictionary for example, makes Spark's query fail.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -13,7 +13,7 @@ CREATE_TIME: Final = 0
 """Value of `timestampType`, as in Kafka: the producer's clock."""
 
 
-def to_spark(rows: Any, topic: str, schema: Any) -> Any:
+def to_spark(rows: pa.RecordBatch, topic: str, schema: pa.Schema) -> pa.RecordBatch:
     """A record batch of this Arrow schema, whose columns are some of those of a read.
 
     `rows` has `key`, `value`, `timestamp`, `partition`, `offset` and, if the schema has it, `headers`.
@@ -21,7 +21,7 @@ def to_spark(rows: Any, topic: str, schema: Any) -> Any:
     return pa.RecordBatch.from_arrays([_column(rows, topic, field) for field in schema], schema=schema)
 
 
-def _column(rows: Any, topic: str, field: Any) -> Any:
+def _column(rows: pa.RecordBatch, topic: str, field: pa.Field) -> pa.Array:
     match field.name:
         case "topic":
             return pa.repeat(pa.scalar(topic, field.type), rows.num_rows)

@@ -1,4 +1,4 @@
-"""What the cluster has now of the topics that a query reads; asked on the driver.
+"""Asks the cluster, on the driver, about the topics that a query reads.
 
 Rule: everything that is said of a topic is asked for by its id, so a topic that is created again meanwhile is never half the
       old one and half the new one.
@@ -31,7 +31,7 @@ def load_view(options: SourceOptions, missing_topics: bool = False, with_ends: b
 
     Whatever number of topics there is, it costs one call to any broker, and one or two to each leader, at the same time.
     A topic that does not exist is left out if `missing_topics`; else raises `UnknownTopicError` with the command that
-    creates it.  Raises `ClusterUnreachableError` and others when requestTimeoutMs is over.
+    creates it.  Raises `ClusterUnreachableError` and others when requestTimeoutMs has passed.
     """
     from pyspark_oncelog.worker.worker_client import client_for, forgetting_wrong_cluster
 

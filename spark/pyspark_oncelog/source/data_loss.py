@@ -1,4 +1,4 @@
-"""What becomes of lost data: an error that ends the query, or a line in the log (option failOnDataLoss)."""
+"""Reports lost data: by an error that ends the query, or by a line in the log (option failOnDataLoss)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """From where to where a query reads: starting points, the next micro-batch, and what of it is still there. Pure.
 
-Rule 1: an end, once given to Spark, is read identically for ever: planning looks only at start, end and what the log
+Rule 1: an end, once given to Spark, is read identically each time: planning looks only at start, end and what the log
         has lost since, never at today's end.
 Rule 2: loss is named, never passed over: the caller raises it (`failOnDataLoss`), or logs it and goes on.
 Rule 3: a position changes only if there is something to read: a new leader epoch alone is no reason for a micro-batch.
@@ -30,7 +30,7 @@ NOT_ASKED: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """What can be read of a partition now; `latest` is the last stable offset for read_committed, or NOT_ASKED."""
+    """The offsets of a partition that can be read now; `latest` is the last stable offset for read_committed, or NOT_ASKED."""
 
     earliest: int
     latest: int
@@ -189,7 +189,7 @@ def held(
 
 
 def _held(at: PartitionPosition, before: PartitionPosition, cut: int) -> PartitionPosition:
-    """What was read below the cut is still there, also when the new leader does not give it out yet."""
+    """Records below the cut are still in the log, also when the new leader does not serve them yet."""
     if at.offset < before.offset <= cut:
         return before
     return PartitionPosition(max(at.offset, min(before.offset, cut)), at.leader_epoch)
@@ -270,7 +270,7 @@ def to_check(start: Position, end: Position, view: View) -> dict[tuple[str, int]
 def ranges(
     start: Position, end: Position, view: View, epoch_ends: EpochEnds = MappingProxyType({})
 ) -> tuple[list[OffsetRange], list[str]]:
-    """What to read from `start` to `end`, and what of it is lost, as sentences."""
+    """Returns the ranges to read from `start` to `end`, and sentences about the parts of them that are lost."""
     losses = _lost_topics(start, end, view)
     found: list[OffsetRange] = []
     for name, number, first in _begins(start, end):

@@ -1,11 +1,11 @@
-"""The streaming source: a position per partition in Spark's checkpoint, and ranges that read identically for ever.
+"""The streaming source: a position per partition in Spark's checkpoint, and ranges that read identically each time.
 
 One object lives in a process of its own for the whole run and answers Spark's questions; `read` runs on executors, on
 another object.  An error here ends the query, so every call is tried again until `requestTimeoutMs`.
 Rule 1: an end is never above the last stable offset (read_committed): below it every transaction is decided, so a
         micro-batch that runs again after a crash reads the same rows.  Where the first one began stands in its end.
-Rule 2: offsets are committed to a group for lag tools only (option commitGroup); nobody reads them back, and a failure
-        of that is a line in the log.
+Rule 2: offsets are committed to a group for lag tools only (option commitGroup); the source never reads them back, and
+        a failure of that is a line in the log.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -24,7 +24,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from oncelog.errors import ConfigError, OncelogError, UnknownTopicError
-from pyspark_oncelog.options.offsets import Position
+from pyspark_oncelog.options.offsets import JsonObject, Position
 from pyspark_oncelog.options.read_write_options import SourceOptions
 from pyspark_oncelog.preflight import no_longer_found
 from pyspark_oncelog.source import positions
@@ -50,11 +50,11 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._group_again_ms = 0
         self._triggered_ms: int | None = None
         self._missing: frozenset[str] = frozenset()
-        self._planned: tuple[dict[str, Any], positions.View] | None = None
+        self._planned: tuple[JsonObject, positions.View] | None = None
 
     # ------------------------------------------------------------ where to read
 
-    def initialOffset(self) -> dict[str, Any]:
+    def initialOffset(self) -> JsonObject:
         """Where a new query begins; the same answer however often Spark asks."""
         if self._initial is None:
             from pyspark_oncelog.source.cluster_view import start_of
@@ -71,7 +71,7 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxRows(self._options.max_offsets_per_trigger)
         return ReadAllAvailable()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(self, start: JsonObject, limit: ReadLimit) -> JsonObject:
         """The end of the next micro-batch. `start` is the end of a batch that Spark has committed."""
         begin = Position.from_json(start)
         self._commit_group(begin)
@@ -107,13 +107,13 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Fixes where this run ends."""
         self._target = positions.latest(self._view())
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:
+    def reportLatestOffset(self) -> JsonObject | None:
         """For progress reports: the end of the log when it was last looked at."""
         return None if self._reported is None else self._reported.to_json()
 
     # ------------------------------------------------------------ a micro-batch
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+    def partitions(self, start: JsonObject, end: JsonObject) -> Sequence[InputPartition]:
         """Tasks of a micro-batch. Raises `OffsetOutOfRangeError` for lost data unless failOnDataLoss is false."""
         from pyspark_oncelog.source.data_loss import report_losses
         from pyspark_oncelog.source.planning import plan_tasks
@@ -133,7 +133,7 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         return read_task(self._options, self._schema, partition.value or ())
 
-    def commit(self, end: dict[str, Any]) -> None:
+    def commit(self, end: JsonObject) -> None:
         """Spark is done with everything below `end`. Not called for the last batch of a run; `latestOffset` covers that."""
         self._commit_group(Position.from_json(end))
 
@@ -172,8 +172,8 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._missing = missing
         return view
 
-    def _view_of_plan(self, end: dict[str, Any]) -> positions.View:
-        """What was seen when `end` was found; a micro-batch that runs again asks where the logs begin, and for no end."""
+    def _view_of_plan(self, end: JsonObject) -> positions.View:
+        """Returns the view in which `end` was found; for a micro-batch that runs again, it asks where the logs begin."""
         from pyspark_oncelog.source.cluster_view import load_view
 
         if self._planned is not None and self._planned[0] == end:
@@ -218,7 +218,7 @@ class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, error: ConfigError) -> None:
         self._error = error
 
-    def initialOffset(self) -> dict[str, Any]:
+    def initialOffset(self) -> JsonObject:
         """Raises the error, as all others."""
         raise self._error
 
@@ -226,7 +226,7 @@ class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Raises the error."""
         raise self._error
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(self, start: JsonObject, limit: ReadLimit) -> JsonObject:
         """Raises the error."""
         raise self._error
 
@@ -234,7 +234,7 @@ class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Raises the error."""
         raise self._error
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+    def partitions(self, start: JsonObject, end: JsonObject) -> Sequence[InputPartition]:
         """Raises the error."""
         raise self._error
 

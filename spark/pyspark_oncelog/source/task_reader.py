@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from oncelog.errors import OffsetOutOfRangeError, OncelogError, UnknownTopicError
 from pyspark_oncelog import preflight
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql.types import StructType
 
+    from oncelog.option_types import ConsumerOptions
     from oncelog.sync import Client
 
 _log = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ def read_task(options: SourceOptions, schema: StructType, ranges: Sequence[Offse
     freeze_modules()
 
 
-def _read_range(client: Client, options: SourceOptions, part: OffsetRange, with_headers: bool) -> Iterator[Any]:
+def _read_range(client: Client, options: SourceOptions, part: OffsetRange, with_headers: bool) -> Iterator[RecordBatch]:
     """The rows of a range. What was lost since the plan raises, or is passed over (failOnDataLoss=false)."""
     left: OffsetRange | None = part
     while left is not None:
@@ -63,7 +64,7 @@ def _read_range(client: Client, options: SourceOptions, part: OffsetRange, with_
 
 
 def _after_loss(client: Client, left: OffsetRange, error: OncelogError) -> OffsetRange | None:
-    """What of a range is still there, if its records were deleted from the front; None otherwise."""
+    """Returns the rest of a range whose first records were deleted; None when nothing of it is left."""
     if not left.size:
         return None
     try:
@@ -99,7 +100,7 @@ def _earliest(client: Client, part: OffsetRange) -> int:
     return found[part.partition].offset
 
 
-def _begin(client: Client, options: SourceOptions, part: OffsetRange, with_headers: bool) -> Iterator[Any]:
+def _begin(client: Client, options: SourceOptions, part: OffsetRange, with_headers: bool) -> Iterator[RecordBatch]:
     """The rows, the first of which is asked for twice.
 
     This process may remember a topic that was since created again: then its first try finds nothing, and learns.
@@ -116,7 +117,7 @@ def _begin(client: Client, options: SourceOptions, part: OffsetRange, with_heade
         yield from rows
 
 
-def _rows(client: Client, options: SourceOptions, part: OffsetRange, with_headers: bool) -> Iterator[Any]:
+def _rows(client: Client, options: SourceOptions, part: OffsetRange, with_headers: bool) -> Iterator[RecordBatch]:
     with client.consumer(**_consumer_options(options)) as consumer:
         where = (part.topic, part.partition)
         yield from consumer.read_range(
@@ -134,7 +135,7 @@ def _require_same_topic(client: Client, part: OffsetRange) -> None:
         )
 
 
-def _consumer_options(options: SourceOptions) -> dict[str, Any]:
+def _consumer_options(options: SourceOptions) -> ConsumerOptions:
     return {
         "isolation_level": "read_committed" if options.read_committed else "read_uncommitted",
         "auto_offset_reset": "none",

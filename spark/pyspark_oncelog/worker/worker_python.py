@@ -39,7 +39,9 @@ def is_worker() -> bool:
 
 
 def problem(environment: Mapping[str, str], own: str) -> str:
-    """What is wrong with the workers' Python, and what to do; empty when nothing is. `own`: the Python of this process."""
+    """Returns the problem of the workers' Python and its remedy; empty when there is none. `own`: the Python of this
+    process.
+    """
     named = environment.get(_VARIABLE, "")
     found = shutil.which(named or _USUAL, path=environment.get("PATH", os.defpath))
     if found is not None and (os.path.dirname(os.path.abspath(found)) == os.path.dirname(own) or _has_oncelog(found)):

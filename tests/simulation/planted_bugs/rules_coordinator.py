@@ -20,7 +20,7 @@ PLANTS = [
             ShardLife,
             "_apply",
             (
-                "step.effects.extend((effect, context) for effect in decision.effects)",
+                "step.effects.extend((effect, cause) for effect in decision.effects)",
                 "for effect in decision.effects:\n        self.on_effect(effect)",
             ),
         ),

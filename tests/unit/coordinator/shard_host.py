@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from oncelog import errors
 from oncelog_coordinator.config import ShardConfig
-from oncelog_coordinator.core.decision import TransactionEnded
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.transactions import commands as cmd
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
 from oncelog_coordinator.shard.shard import LifeParts, Shard
+from oncelog_coordinator.shard.shard_observer import Observed, ShardObserver
 from oncelog_coordinator.shard.shard_runtime import ShardLife
 from oncelog_runtime.observability.metrics import NodeMetrics
 from oncelog_runtime.process.bugs import Bugs
@@ -41,20 +41,23 @@ class Effects:
         pass
 
 
-class Metrics:
-    """Who counts."""
+class Metrics(ShardObserver):
+    """Counts as the metrics do."""
 
     def __init__(self, clock: SimClock) -> None:
         self.told: list[str] = []
         self.bugs = Bugs(NodeMetrics(), clock)
 
-    @property
-    def now_s(self) -> Callable[[], float]:
-        return lambda: 1.0
+    def queued(self, seen: Observed) -> None:
+        seen.since_s = 1.0
 
-    def ended(self, ended: TransactionEnded, since_s: float) -> None:
-        assert since_s == 1.0
-        self.told.append(ended.outcome)
+    def bug(self, error: Exception, shard: str, command: str) -> errors.OncelogError:
+        return self.bugs.met("decision", error, f"{shard} {command}")
+
+    def committed(self, observed: Sequence[Observed]) -> None:
+        for seen in observed:
+            assert not seen.ended or seen.since_s == 1.0
+            self.told += [ended.outcome for ended in seen.ended]
 
     def refused(self, error: errors.OncelogError) -> None:
         self.told.append(type(error).__name__)
@@ -84,7 +87,7 @@ class Host:
                 make_runner=self._runner,
                 next_epoch=self._next_epoch,
             ),
-            metrics=self.metrics,
+            observer=self.metrics,
         )
         self.task: asyncio.Task[None] | None = None
 

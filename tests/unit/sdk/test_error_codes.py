@@ -10,6 +10,7 @@ import pytest
 
 from oncelog.errors import BY_CODE, ErrorAction, ErrorCode
 from oncelog.v1 import errors_pb2
+from scripts import gen_errors
 
 
 def on_the_wire(generated: Any, prefix: str) -> dict[str, int]:
@@ -33,3 +34,26 @@ def test_both_homes_have_the_same_enums() -> None:
     codes = importlib.import_module("oncelog.error_codes")
     assert codes.ErrorCode is ErrorCode
     assert codes.ErrorAction is ErrorAction
+
+
+# ---------------------------------------------------------------- what is written from errors.proto
+
+
+def test_codes_and_meanings_are_those_of_the_proto() -> None:
+    assert gen_errors.main(["--check"]) == 0, "run python -m scripts.gen_errors"
+
+
+def test_every_class_is_found_and_begins_with_the_meaning_of_its_code() -> None:
+    meanings = {v.name: v.meaning for v in gen_errors.values_of(gen_errors.PROTO.read_text(), "ErrorCode")}
+    assert {cls.code.name: (cls.__doc__ or "").splitlines()[0] for cls in BY_CODE.values()} == meanings
+    other = dict.fromkeys(meanings, "Something else.")
+    changed = [
+        gen_errors.with_meanings(path.read_text(), other).count("Something else.")
+        for path in gen_errors.CLASSES.glob("*.py")
+    ]
+    assert sum(changed) == len(BY_CODE)
+
+
+def test_a_value_has_the_comment_above_it_as_its_meaning() -> None:
+    proto = "enum ErrorCode {\n  // None.\n  ERROR_CODE_NONE = 0;\n  // One,\n  // two.\n  ERROR_CODE_A = 7;\n}\n"
+    assert gen_errors.values_of(proto, "ErrorCode") == [gen_errors.Value("A", 7, "One, two.")]

@@ -19,7 +19,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any, Final, Required, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Final, Required, TypedDict, Unpack, cast
 
 import pyarrow as pa
 
@@ -36,6 +36,9 @@ from oncelog.core.batch.record import (
 )
 from oncelog.errors import CorruptMessageError, InvalidRecordError, UnsupportedCompressionError
 from oncelog.types import Buffer, PartitionId
+
+if TYPE_CHECKING:
+    import numpy as np
 
 MAX_UNCOMPRESSED_BYTES: Final = 64 << 20
 """No batch may unpack to more; default of every decoder."""
@@ -120,7 +123,9 @@ def encode_rows(
     return _seal(rows, (base, max(timestamps_ms)), codec, identity, control)
 
 
-def encode_arrow(record_batch: Any, identity: BatchIdentity, *, timestamp_ms: int, codec: int = CODEC_NONE) -> bytes:
+def encode_arrow(
+    record_batch: pa.RecordBatch, identity: BatchIdentity, *, timestamp_ms: int, codec: int = CODEC_NONE
+) -> bytes:
     """A whole batch from Arrow columns `key`, `value` and, if present, `timestamp` and `headers`; no work per row.
 
     `key` and `value` are binary or string of any width, or null. `timestamp` is an Arrow timestamp or milliseconds;
@@ -131,7 +136,7 @@ def encode_arrow(record_batch: Any, identity: BatchIdentity, *, timestamp_ms: in
 
 
 def batch_identity(identity: Identity, base_sequence: int, partition: PartitionId) -> BatchIdentity:
-    """Of a batch that this identity writes to a partition, where its records are numbered from `base_sequence` on."""
+    """Returns the identity of a batch for a partition, whose records are numbered from `base_sequence` on."""
     return BatchIdentity(
         partition_tag(partition.topic_id, partition.partition),
         identity.producer_id,
@@ -149,14 +154,14 @@ def partition_tag(topic_id: str, partition: int) -> int:
     return hd.partition_tag(topic_id, partition)
 
 
-def _binary_array(items: Sequence[bytes | None], name: str) -> Any:
+def _binary_array(items: Sequence[bytes | None], name: str) -> pa.Array:
     try:
         return pa.array(items, _BINARY)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidRecordError(f"a {name} is neither bytes nor null: {error}") from error
 
 
-def _headers_array(headers: Sequence[HeaderList], count: int) -> Any:
+def _headers_array(headers: Sequence[HeaderList], count: int) -> pa.Array:
     if len(headers) != count:
         raise InvalidRecordError("as many header lists as records")
     if max(map(len, headers)) > MAX_RECORD_HEADERS:
@@ -170,7 +175,7 @@ def _headers_array(headers: Sequence[HeaderList], count: int) -> Any:
         raise InvalidRecordError(f"a header is not (text, bytes or null): {error}") from error
 
 
-def _payload_columns(batch: Any, timestamp_ms: int) -> tuple[Any, int, int]:
+def _payload_columns(batch: pa.RecordBatch, timestamp_ms: int) -> tuple[pa.RecordBatch, int, int]:
     """Columns in the payload's types, smallest and largest timestamp."""
     import pyarrow.compute as pc
 
@@ -195,7 +200,7 @@ def _payload_columns(batch: Any, timestamp_ms: int) -> tuple[Any, int, int]:
     return pa.RecordBatch.from_arrays(columns, schema=schema), base, last
 
 
-def check_columns(batch: Any) -> None:
+def check_columns(batch: pa.RecordBatch) -> None:
     """Raises what `encode_arrow` would raise because of the columns `timestamp` and `headers`."""
     names = batch.schema.names
     if batch.num_rows and "timestamp" in names:
@@ -204,7 +209,7 @@ def check_columns(batch: Any) -> None:
         _to_headers(batch.column("headers"))
 
 
-def _time_limits(times: Any) -> tuple[int, int]:
+def _time_limits(times: pa.Array) -> tuple[int, int]:
     """The smallest and the largest. Raises `InvalidTimestampError`."""
     import pyarrow.compute as pc
 
@@ -219,13 +224,13 @@ def _check_times(smallest_ms: int, largest_ms: int) -> None:
         raise not_milliseconds(smallest_ms if smallest_ms < 0 else largest_ms)
 
 
-def _zeros(count: int) -> Any:
+def _zeros(count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     import numpy as np
 
     return np.zeros(count, np.int64)
 
 
-def _to_binary(column: Any) -> Any:
+def _to_binary(column: pa.Array) -> pa.Array:
     if column.type == _BINARY:
         return column
     try:
@@ -234,7 +239,7 @@ def _to_binary(column: Any) -> Any:
         raise InvalidRecordError(f"a key or value column cannot be read as binary: {error}") from error
 
 
-def _to_milliseconds(column: Any, default_ms: int) -> Any:
+def _to_milliseconds(column: pa.Array, default_ms: int) -> pa.Array:
     try:
         if pa.types.is_timestamp(column.type):
             column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(_INT64)
@@ -244,13 +249,13 @@ def _to_milliseconds(column: Any, default_ms: int) -> Any:
     return column.fill_null(default_ms) if column.null_count else column
 
 
-def _no_headers(column: Any) -> bool:
+def _no_headers(column: pa.Array) -> bool:
     if column.null_count == len(column):
         return True
     return hasattr(column, "flatten") and len(column.flatten()) == 0
 
 
-def _to_headers(column: Any) -> Any:
+def _to_headers(column: pa.Array) -> pa.Array:
     try:
         cast = column if column.type == HEADERS_TYPE else column.cast(HEADERS_TYPE)
     except pa.ArrowException as error:
@@ -260,7 +265,7 @@ def _to_headers(column: Any) -> Any:
 
 
 def _seal(
-    batch: Any, times_ms: tuple[int, int], codec: int, identity: BatchIdentity, is_control: bool = False
+    batch: pa.RecordBatch, times_ms: tuple[int, int], codec: int, identity: BatchIdentity, is_control: bool = False
 ) -> bytes:
     """`times_ms`: the smallest and the largest."""
     smallest_ms, largest_ms = times_ms
@@ -281,7 +286,7 @@ def _seal(
     return hd.seal(payload, content, identity)
 
 
-def _compress(message: Any, codec: int) -> tuple[int, Buffer]:
+def _compress(message: pa.Buffer, codec: int) -> tuple[int, Buffer]:
     """The payload, and the codec that was used: none when compression does not make it smaller."""
     if codec != CODEC_NONE:
         # As bytes: the memoryview of a Buffer from `compress` shows its capacity as its length (pyarrow 26).
@@ -292,7 +297,7 @@ def _compress(message: Any, codec: int) -> tuple[int, Buffer]:
 
 
 @cache
-def _codec(codec: int) -> Any:
+def _codec(codec: int) -> pa.Codec:
     name = _ARROW_NAMES.get(codec)
     if name is None:
         raise UnsupportedCompressionError("unknown compression codec", codec=codec)
@@ -321,7 +326,7 @@ def decode_arrow(
     *,
     max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES,
     check_crc: bool = True,
-) -> Any:
+) -> pa.RecordBatch:
     """The records of one batch as a `pyarrow.RecordBatch` of `PLAIN_SCHEMA` or `HEADERS_SCHEMA`.
 
     `data` is one whole batch; uncompressed columns share its memory. Timestamps are deltas to
@@ -349,7 +354,7 @@ def decode_batch(data: Buffer, header: BatchHeader | None = None) -> list[Record
     return records_of(decode_arrow(data, header), header)
 
 
-def records_of(batch: Any, header: BatchHeader) -> list[Record]:
+def records_of(batch: pa.RecordBatch, header: BatchHeader) -> list[Record]:
     """The rows of a decoded batch."""
     keys, values, times, headers = columns_of(batch, header)
     offsets = range(header.base_offset, header.base_offset + len(keys))
@@ -357,7 +362,7 @@ def records_of(batch: Any, header: BatchHeader) -> list[Record]:
 
 
 def columns_of(
-    batch: Any, header: BatchHeader
+    batch: pa.RecordBatch, header: BatchHeader
 ) -> tuple[list[bytes | None], list[bytes | None], list[int], list[DecodedHeaders]]:
     """Keys, values, timestamps and headers of rows of a decoded batch, as Python's own."""
     keys, values = batch.column(1).to_pylist(), batch.column(2).to_pylist()
@@ -368,7 +373,7 @@ def columns_of(
     return keys, values, times, [tuple((item["key"], item["value"]) for item in row or ()) for row in rows]
 
 
-def timestamps_of(batch: Any, header: BatchHeader) -> list[int]:
+def timestamps_of(batch: pa.RecordBatch, header: BatchHeader) -> list[int]:
     """Milliseconds since 1970 of every record; the leader's append time where the topic says so."""
     if header.attributes & hd.LOG_APPEND_TIME:
         return [header.append_timestamp_ms] * batch.num_rows
@@ -397,7 +402,7 @@ def _check_header(header: BatchHeader, max_uncompressed_bytes: int) -> None:
         )
 
 
-def _unpack(data: Buffer, header: BatchHeader) -> Any:
+def _unpack(data: Buffer, header: BatchHeader) -> pa.Buffer:
     """Exactly `uncompressed_length` bytes."""
     packed = pa.py_buffer(memoryview(data)[hd.HEADER_BYTES :])
     if header.codec == CODEC_NONE:
@@ -412,7 +417,7 @@ def _unpack(data: Buffer, header: BatchHeader) -> Any:
     return message
 
 
-def _read_message(message: Any, length: int, schema: Any) -> Any:
+def _read_message(message: pa.Buffer, length: int, schema: pa.Schema) -> pa.RecordBatch:
     """The record batch, after every check that needs no value. lz4 accepts a length too large: see the total here."""
     if length < _PREAMBLE_BYTES:
         raise InvalidRecordError("the payload is no Arrow message")
@@ -434,7 +439,7 @@ def _read_message(message: Any, length: int, schema: Any) -> Any:
     return batch
 
 
-def _has_buffer_compression(metadata: Any) -> bool:
+def _has_buffer_compression(metadata: pa.Buffer) -> bool:
     """True when the flatbuffer `Message.header.RecordBatch.compression` is set. Arrow has verified the flatbuffer."""
     view = memoryview(metadata)
     try:
@@ -459,7 +464,7 @@ def _table_field(view: memoryview, table: int, index: int) -> int:
     return table + offset if offset else 0
 
 
-def _check_values(batch: Any, header: BatchHeader) -> None:
+def _check_values(batch: pa.RecordBatch, header: BatchHeader) -> None:
     if batch.num_rows != header.record_count:
         raise InvalidRecordError("another number of rows than the header says", rows=batch.num_rows)
     deltas = batch.column(0)
@@ -472,7 +477,7 @@ def _check_values(batch: Any, header: BatchHeader) -> None:
         _check_headers(batch.column(3))
 
 
-def _extremes(deltas: Any) -> tuple[int, int]:
+def _extremes(deltas: pa.Int64Array) -> tuple[int, int]:
     """The lowest and the highest of a valid column of integers without nulls."""
     if len(deltas) > _FEW:
         times = deltas.to_numpy(zero_copy_only=True)
@@ -482,7 +487,7 @@ def _extremes(deltas: Any) -> tuple[int, int]:
     return min(few), max(few)
 
 
-def _check_headers(column: Any) -> None:
+def _check_headers(column: pa.ListArray) -> None:
     """Names are neither null nor empty, structs not null, counts bounded."""
     import pyarrow.compute as pc
 

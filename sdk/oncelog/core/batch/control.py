@@ -16,8 +16,8 @@ A marker's header has attributes TRANSACTIONAL|CONTROL and names the transaction
 producer_id is the txn_producer_id, producer_epoch the session epoch. A fence's header has CONTROL alone; producer_id is
 whom it fences, producer_epoch the new epoch. Both have record_count 1, codec 0 and base_sequence -1.
 
-Rule 1: a marker carries its own winners and count, so whoever has the log alone knows what it ended (holes 5, 19).
-Rule 2: `lost` is decided once, by the leader that appends the marker, and read by everybody else.
+Rule 1: a marker carries its own winners and count, so a reader that has the log alone knows what it ended (holes 5, 19).
+Rule 2: `lost` is decided once, by the leader that appends the marker, and all others read it.
 """
 
 from __future__ import annotations

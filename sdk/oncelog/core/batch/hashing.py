@@ -1,8 +1,8 @@
 """Hashes that every process must compute alike: records to partitions, ids to shards.
 
 Rule 1: defined on bytes, never by Python's `hash`. Arrow data is routed by the same functions, vectorised (`key_hashes`).
-Rule 2: ids belong to shards by FNV-1a (64 bit), for ever. A record's key goes to its partition by FNV-1a too, unless the
-        producer says `murmur2`: then it goes where Kafka's Java producer sends it.
+Rule 2: ids belong to shards by FNV-1a (64 bit); this never changes. A record's key goes to its partition by FNV-1a too,
+        unless the producer says `murmur2`: then it goes where Kafka's Java producer sends it.
 """
 
 from __future__ import annotations

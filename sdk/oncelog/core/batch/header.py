@@ -6,7 +6,7 @@
     12      4     leader_epoch          prefix    leader
     16      8     append_timestamp_ms   prefix    leader
     24      8     delete_horizon_ms     prefix    compactor; -1 = none
-    32      4     prefix_crc            prefix    whoever wrote the prefix; CRC-32C of bytes 0..32
+    32      4     prefix_crc            prefix    the writer of the prefix; CRC-32C of bytes 0..32
     36      4     body_crc              body      producer; CRC-32C of bytes 40..batch_length
     40      1     magic                 body      1
     41      1     codec                 body      0 none, 1 lz4, 2 zstd
@@ -27,7 +27,7 @@
     114     6     zeros                 body      so that the payload begins at a multiple of 8
     120     -     payload               body
 
-All numbers are little-endian. Only the prefix is ever re-computed; the body is the producer's for ever.
+All numbers are little-endian. Only the prefix is ever re-computed; the body stays as the producer wrote it.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def partition_tag(topic_id: str, partition: int) -> int:
 
 
 class Content(NamedTuple):
-    """What a header says of the payload: the same for whoever writes it, and wherever."""
+    """The fields of a header that describe the payload; they do not depend on the producer or the partition."""
 
     codec: int
     attributes: int
@@ -135,7 +135,7 @@ class Content(NamedTuple):
 
 
 class BatchIdentity(NamedTuple):
-    """As whom a batch is written, in which transaction, and for which partition: what a moved batch is given anew.
+    """The identity of a batch: its producer, transaction and partition. A batch that moves gets another one.
 
     The defaults are those of a producer without idempotence, outside of any transaction.
     """
@@ -178,7 +178,7 @@ def seal(payload: Buffer, content: Content, identity: BatchIdentity) -> bytes:
 
 
 def reseal(data: Buffer, identity: BatchIdentity) -> bytes:
-    """A batch that was certainly never written, sealed anew for another partition; its payload stays as it is."""
+    """A batch that was certainly never written, sealed again for another partition; its payload stays as it is."""
     old = read_header(data)
     content = Content(
         old.codec,

@@ -1,4 +1,4 @@
-"""As whom a batch is written: the sequence's owner, and the transaction that it belongs to."""
+"""The producer identity of a batch: the owner of the sequence, and the transaction that the batch belongs to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from oncelog.errors import InvalidResponseError
 
 
 class Identity(NamedTuple):
-    """What a producer puts into every batch header.
+    """The identity that a producer puts into every batch header.
 
     For an ordinary transactional producer `producer_id` and `txn_producer_id` are one number; a participant of a
     shared transaction has a producer id of its own. `transactional_id` travels beside the batch, for the enrolment.

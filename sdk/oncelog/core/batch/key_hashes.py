@@ -7,28 +7,30 @@ Rule 2: work per key is numpy's, a step of which takes the next byte (FNV-1a) or
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from oncelog.config import MURMUR2
 from oncelog.core.batch import hashing
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
 _FEW_ROWS = 16
 _PRIME = np.uint64(hashing._FNV_PRIME)
 _FACTOR = np.uint32(hashing.MURMUR2_FACTOR)
 
-Array = np.ndarray[Any, Any]
 
-
-def partitions_of(keys: Any, count: int, key_hash: str) -> Array:
+def partitions_of(keys: pa.BinaryArray, count: int, key_hash: str) -> NDArray[np.int64]:
     """The partition (int64) of each key of a binary array; what a null gets is of no use. See `config.KEY_HASHES`."""
     if key_hash == MURMUR2:
         return (murmur2_all(keys) & np.uint32(hashing.POSITIVE)).astype(np.int64) % count
     return (fnv1a_all(keys) % np.uint64(count)).astype(np.int64)
 
 
-def offsets_of(column: Any) -> Array:
+def offsets_of(column: pa.BinaryArray) -> NDArray[np.int64]:
     """Where each value of a binary array begins in its data (int64), and behind them where the last one ends."""
     if len(column) == 0:
         return np.zeros(1, np.int64)
@@ -36,7 +38,7 @@ def offsets_of(column: Any) -> Array:
     return np.frombuffer(buffer, np.int32, len(column) + 1, 4 * column.offset).astype(np.int64)
 
 
-def _data(column: Any) -> Array | None:
+def _data(column: pa.BinaryArray) -> NDArray[np.uint8] | None:
     buffer = column.buffers()[2]
     return None if buffer is None or buffer.size == 0 else np.frombuffer(buffer, np.uint8)
 
@@ -44,7 +46,7 @@ def _data(column: Any) -> Array | None:
 # ---------------------------------------------------------------- FNV-1a
 
 
-def fnv1a_all(keys: Any) -> Array:
+def fnv1a_all(keys: pa.BinaryArray) -> NDArray[np.uint64]:
     """`hashing.fnv1a` of every value of a binary array (uint64)."""
     offsets = offsets_of(keys)
     lengths = np.diff(offsets)
@@ -70,8 +72,8 @@ def fnv1a_all(keys: Any) -> Array:
     return hashes
 
 
-def _fnv1a_of_matrix(keys: Array) -> Array:
-    """Of the rows of a matrix of bytes: no row needs to be found."""
+def _fnv1a_of_matrix(keys: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Hashes the rows of a matrix of bytes, where no row has to be searched."""
     hashes = np.full(len(keys), hashing._FNV_OFFSET, np.uint64)
     for column in np.ascontiguousarray(keys.T):
         hashes ^= column
@@ -88,7 +90,7 @@ def _go_on(value: int, data: bytes) -> int:
 # ---------------------------------------------------------------- murmur2
 
 
-def murmur2_all(keys: Any) -> Array:
+def murmur2_all(keys: pa.BinaryArray) -> NDArray[np.uint32]:
     """`hashing.murmur2` of every value of a binary array (uint32)."""
     offsets = offsets_of(keys)
     lengths = np.diff(offsets)
@@ -103,20 +105,23 @@ def murmur2_all(keys: Any) -> Array:
     return hashes
 
 
-def _murmur2_of_matrix(keys: Array, hashes: Array) -> Array:
-    """Of the rows of a matrix of bytes: no row needs to be found."""
+def _murmur2_of_matrix(keys: NDArray[np.uint8], hashes: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Hashes the rows of a matrix of bytes, where no row has to be searched."""
     size = keys.shape[1]
     whole = size & ~3
     for word in np.ascontiguousarray(np.ascontiguousarray(keys[:, :whole]).view("<u4").T) if whole else ():
         hashes = _mixed(hashes, word)
     if whole < size:
-        rest = sum(keys[:, at].astype(np.uint32) << np.uint32(8 * (at - whole)) for at in range(whole, size))
-        hashes = (hashes ^ rest) * _FACTOR
+        for at in range(whole, size):
+            hashes = hashes ^ (keys[:, at].astype(np.uint32) << np.uint32(8 * (at - whole)))
+        hashes = hashes * _FACTOR
     return _finished(hashes)
 
 
-def _murmur2_by_length(data: Array, starts: Array, lengths: Array, hashes: Array) -> Array:
-    """Of the keys at `starts`, of which the longest come first."""
+def _murmur2_by_length(
+    data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64], hashes: NDArray[np.uint32]
+) -> NDArray[np.uint32]:
+    """Hashes the keys at `starts`; the longest keys come first."""
     words, tails = lengths >> 2, lengths & 3
     longest, at = int(words[0]), 0
     view = np.ndarray(max(len(data) - 3, 0), "<u4", data, strides=(1,))  # a word begins at every byte
@@ -136,18 +141,16 @@ def _murmur2_by_length(data: Array, starts: Array, lengths: Array, hashes: Array
     return hashes
 
 
-def _long(data: Array, start: int, done: int, length: int, value: int) -> int:
+def _long(data: NDArray[np.uint8], start: int, done: int, length: int, value: int) -> int:
     return hashing.murmur2_of_rest(value, data[start + done : start + length].tobytes())
 
 
-def _mixed(hashes: Array, words: Array) -> Array:
+def _mixed(hashes: NDArray[np.uint32], words: NDArray[np.uint32]) -> NDArray[np.uint32]:
     words = words * _FACTOR
     words = (words ^ (words >> np.uint32(24))) * _FACTOR
-    mixed: Array = (hashes * _FACTOR) ^ words
-    return mixed
+    return (hashes * _FACTOR) ^ words
 
 
-def _finished(hashes: Array) -> Array:
+def _finished(hashes: NDArray[np.uint32]) -> NDArray[np.uint32]:
     hashes = (hashes ^ (hashes >> np.uint32(13))) * _FACTOR
-    finished: Array = hashes ^ (hashes >> np.uint32(15))
-    return finished
+    return hashes ^ (hashes >> np.uint32(15))

@@ -1,13 +1,13 @@
-"""Which partition a row goes to, for whole Arrow batches at once.
+"""Chooses the partition of each row, for whole Arrow batches at once.
 
-Rule 1: a key goes where `hashing.partition_for_key` says, whoever computes it; a null key goes to the sticky partition.
+Rule 1: a key goes where `hashing.partition_for_key` says, in every client and broker; a null key goes to the sticky partition.
 Rule 2: rows of one partition keep their order.
 Rule 3: work per row is numpy's.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +16,13 @@ from oncelog.config import FNV1A
 from oncelog.core.batch import key_hashes
 from oncelog.errors import InvalidRecordError
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 _ROW_OVERHEAD_BYTES = 16
 
-Array = np.ndarray[Any, Any]
 
-
-def partitions_for(batch: Any, count: int, sticky: int, key_hash: str = FNV1A) -> Array:
+def partitions_for(batch: pa.RecordBatch, count: int, sticky: int, key_hash: str = FNV1A) -> NDArray[np.int64]:
     """The partition (int64) of each row of an Arrow record batch: its `partition` column where that is not null, else
     by `key`, else `sticky`. `key_hash` is one of `config.KEY_HASHES`.
 
@@ -42,7 +43,7 @@ def partitions_for(batch: Any, count: int, sticky: int, key_hash: str = FNV1A) -
     return found
 
 
-def highest_named(batch: Any) -> int:
+def highest_named(batch: pa.RecordBatch) -> int:
     """The highest number in the `partition` column; -1 = no row names one."""
     if "partition" not in batch.schema.names:
         return -1
@@ -50,7 +51,7 @@ def highest_named(batch: Any) -> int:
     return int(named.max(initial=-1))
 
 
-def route(batch: Any, count: int, sticky: int, key_hash: str = FNV1A) -> list[tuple[int, Any]]:
+def route(batch: pa.RecordBatch, count: int, sticky: int, key_hash: str = FNV1A) -> list[tuple[int, pa.RecordBatch]]:
     """The batch's rows as one Arrow record batch per partition, by partition number."""
     if batch.num_rows == 0:
         return []
@@ -66,7 +67,7 @@ def route(batch: Any, count: int, sticky: int, key_hash: str = FNV1A) -> list[tu
     return [(int(ordered[a]), arranged.slice(int(a), int(b - a))) for a, b in zip(starts, ends, strict=True)]
 
 
-def cut(batch: Any, max_bytes: int) -> list[tuple[Any, int]]:
+def cut(batch: pa.RecordBatch, max_bytes: int) -> list[tuple[pa.RecordBatch, int]]:
     """Slices of about `max_bytes` at most (a single row may be larger), each with its size in bytes."""
     rows = batch.num_rows
     sizes = np.full(rows, _ROW_OVERHEAD_BYTES, np.int64)
@@ -76,7 +77,7 @@ def cut(batch: Any, max_bytes: int) -> list[tuple[Any, int]]:
     if "headers" in batch.schema.names and rows:
         sizes += batch.column("headers").nbytes // rows
     total = np.cumsum(sizes)
-    pieces: list[tuple[Any, int]] = []
+    pieces: list[tuple[pa.RecordBatch, int]] = []
     start, before = 0, 0
     while start < rows:
         end = max(start + 1, int(np.searchsorted(total, before + max_bytes, side="right")))
@@ -85,7 +86,7 @@ def cut(batch: Any, max_bytes: int) -> list[tuple[Any, int]]:
     return pieces
 
 
-def as_binary(column: Any) -> Any:
+def as_binary(column: pa.Array) -> pa.Array:
     """The column as 32-bit binary; free when it is binary or string. Raises `InvalidRecordError`."""
     if pa.types.is_binary(column.type):
         return column
@@ -95,6 +96,6 @@ def as_binary(column: Any) -> Any:
         raise InvalidRecordError(f"a key or value column cannot be read as binary: {error}") from error
 
 
-def _valid(column: Any) -> Array:
-    valid: Array = column.is_valid().to_numpy(zero_copy_only=False)
+def _valid(column: pa.Array) -> NDArray[np.bool_]:
+    valid: NDArray[np.bool_] = column.is_valid().to_numpy(zero_copy_only=False)
     return valid

@@ -1,6 +1,6 @@
 """Arithmetic of sequence numbers: a ring of 2^31 values, 0 to 2^31-1, in which 0 follows 2^31-1.
 
-Rule: nobody compares two sequences with `<`; whether one lies before another is a distance in the ring (hole 21:
+Rule: two sequences are never compared with `<`; whether one lies before another is a distance in the ring (hole 21:
 with last = 2^31-1 a comparison takes the next batch, 0 to 9, for an old one, and it is never written).
 """
 

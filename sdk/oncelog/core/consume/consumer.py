@@ -102,11 +102,11 @@ class Cursor:
 
     @property
     def bounds(self) -> Bounds:
-        """What the last answer said."""
+        """The offsets of the last answer."""
         return Bounds(self.leader_epoch, self.high_watermark, self.last_stable_offset)
 
     def forget_bounds(self) -> None:
-        """The caller is told that an answer was false: what it said is no measure for the next one."""
+        """Forgets the last answer, which was false, so that the next one is not measured by it."""
         self.high_watermark = self.last_stable_offset = -1
 
     def seek(self, offset: int) -> None:

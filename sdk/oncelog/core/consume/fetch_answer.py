@@ -1,4 +1,4 @@
-"""What a leader's answer to a fetch must be, so that no record comes twice and none is left out without a word.
+"""Checks a leader's answer to a fetch, so that no record comes twice and none is left out in silence.
 
 Rule 1: a log has no gaps. The first batch holds the offset that was asked for, each next one begins where the one before it
         ended, and `next_offset` is where the last one ended; without batches it is what was asked for.

@@ -15,14 +15,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Final
 
 from oncelog.core.batch.hashing import shard_for
-from oncelog.errors import CoordinatorNotAvailableError, ErrorCode, OncelogError
+from oncelog.errors import CoordinatorNotAvailableError, OncelogError
 from oncelog.ports import Transport
-from oncelog.trace import span_names, tracing
-from oncelog.trace.trace_context import TRACEPARENT
 from oncelog.types import PartitionId
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
@@ -33,7 +31,7 @@ from oncelog_coordinator.core.transactions.commands import BecameVisible, Marker
 from oncelog_coordinator.core.transactions.records import Target
 from oncelog_coordinator.effects.known_topics import KnownTopics
 from oncelog_coordinator.effects.marker_courier import Carried, MarkerCourier, MarkerKey, Reach, Receipt, backoff_ms
-from oncelog_coordinator.shard.coordinator_metrics import CoordinatorMetrics
+from oncelog_coordinator.effects.marker_observer import GroupKey, MarkerObserver
 from oncelog_coordinator.shard.shard_runtime import ShardLife
 from oncelog_runtime.metadata import cluster_keys
 from oncelog_runtime.metadata.cluster_view import ClusterView
@@ -48,14 +46,6 @@ that id contains them until they are complete.
 """
 
 
-class GroupKey(NamedTuple):
-    """Identifies the marker of one transaction for one group."""
-
-    transactional_id: str
-    txn_no: int
-    group_id: str
-
-
 class MarkerSender:
     """Runs the effects of one epoch of a transaction shard: sends markers, wakes callers that wait for VISIBLE."""
 
@@ -67,23 +57,21 @@ class MarkerSender:
         view: ClusterView,
         topics: KnownTopics,
         timeout_ms: int,
-        tracer: tracing.Tracer | None = None,
-        metrics: CoordinatorMetrics | None = None,
+        observer: MarkerObserver | None = None,
     ) -> None:
-        self._metrics = metrics
-        self._since_s: dict[tuple[str, int], float] = {}
+        self._observer = observer or MarkerObserver()
         self._life = life
         self._shard = shard
         self._transport = transport
         self._view = view
         self._timeout_ms = timeout_ms
-        self._tracer = tracer
-        self._spans: dict[tuple[str, int], tracing.Span] = {}
         self._visible: dict[tuple[str, int], asyncio.Future[None]] = {}
         self._tasks = TaskOwner(_broken)
         reach = Reach(shard, life.epoch, transport, view, topics, timeout_ms, self._tasks)
-        self._sending = MarkerCourier(reach, Receipt(on_disk=False), self._committed, self._done, self._work_for)
-        self._syncing = MarkerCourier(reach, _SYNCED, self._done, self._done, self._for_nobody)
+        self._sending = MarkerCourier(
+            reach, Receipt(on_disk=False), self._committed, self._done, self._observer.calling
+        )
+        self._syncing = MarkerCourier(reach, _SYNCED, self._done, self._done, self._observer.calling_later)
         self._closed = False
         self.on_close: Callable[[], object] = _nothing
 
@@ -94,51 +82,16 @@ class MarkerSender:
         if self._closed:
             return
         if isinstance(effect, BecameVisible):
-            self._marked(effect)
+            self._observer.visible(effect)
             waiter = self._visible.pop((effect.transactional_id, effect.txn_no), None)
             if waiter is not None and not waiter.done():
                 waiter.set_result(None)
-            span = self._spans.pop((effect.transactional_id, effect.txn_no), None)
-            if span is not None:
-                span.end()
             return
         assert isinstance(effect, SendMarkers), f"unknown effect {effect!r}"
-        if self._tracer is not None and tracing.is_sampled(TRACEPARENT.get()):
-            self._begin_span(self._tracer, effect)
-        if self._metrics is not None:
-            self._since_s[effect.transactional_id, effect.txn_no] = self._metrics.now_s()
+        self._observer.sent(effect)
         for group_id in effect.groups:
             self._spawn_group(effect, group_id)
         self._sending.carry([(_key(effect, target), _marker(effect, target)) for target in effect.targets])
-
-    def _begin_span(self, tracer: tracing.Tracer, effect: SendMarkers) -> None:
-        """Starts the span that lasts until every marker is committed."""
-        named = {
-            span_names.TXN_ID: effect.transactional_id,
-            span_names.TXN_NO: str(effect.txn_no),
-            span_names.PRODUCER_ID: str(effect.txn_producer_id),
-            span_names.TXN_OUTCOME: "committed" if effect.committed else "aborted",
-            span_names.TXN_PARTITIONS: len(effect.targets),
-            span_names.TXN_GROUPS: len(effect.groups),
-        }
-        span = tracer.start(span_names.TXN_MARKERS, tracing.Kind.INTERNAL, TRACEPARENT.get(), named)
-        self._spans[effect.transactional_id, effect.txn_no] = span
-
-    def _work_for(self, keys: Sequence[MarkerKey | GroupKey]) -> None:
-        """Links the spans of these transactions to the next call of this task."""
-        if self._tracer is not None:
-            found = [self._spans.get((key.transactional_id, key.txn_no)) for key in keys] if self._spans else []
-            tracing.work_for([span.traceparent for span in found if span is not None])
-
-    def _for_nobody(self, _keys: Sequence[MarkerKey]) -> None:
-        """Links no span to the next call: the transaction is finished for its client, and its trace has ended."""
-        if self._tracer is not None:
-            tracing.work_for(())
-
-    def _marked(self, effect: BecameVisible) -> None:
-        since_s = self._since_s.pop((effect.transactional_id, effect.txn_no), None)
-        if self._metrics is not None and since_s is not None:
-            self._metrics.mark.observe(self._metrics.now_s() - since_s)
 
     async def wait_visible(self, transactional_id: str, txn_no: int) -> None:
         """Returns when every marker of n is committed, or when this epoch has ended and the caller has to look again.
@@ -160,9 +113,7 @@ class MarkerSender:
         for waiter in waiters.values():
             if not waiter.done():
                 waiter.set_result(None)
-        spans, self._spans = self._spans, {}
-        for span in spans.values():
-            span.end(ErrorCode.NOT_COORDINATOR.name, "this life of the shard has ended; the next one sends the rest")
+        self._observer.closed()
         await self._tasks.stop()
 
     # ------------------------------------------------------------ partitions
@@ -199,7 +150,7 @@ class MarkerSender:
             if effect.committed
             else types_pb2.TRANSACTION_OUTCOME_ABORTED,
         )
-        self._work_for((key,))
+        self._observer.calling((key,))
         tries = 0
         while True:
             try:

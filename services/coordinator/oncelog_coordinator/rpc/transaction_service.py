@@ -14,9 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, Final
-
-from google.protobuf.message import Message
+from typing import Final
 
 from oncelog.core.names import check_group_id, check_transactional_id
 from oncelog.errors import InvalidRequestError, NotCoordinatorError, ResourceExhaustedError
@@ -24,6 +22,7 @@ from oncelog.types import Buffer
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
 from oncelog.wire import methods
+from oncelog.wire.methods import Rep, Req
 from oncelog_coordinator.core.decision import Command, Reply
 from oncelog_coordinator.core.transactions import commands as cmd
 from oncelog_coordinator.core.transactions.transaction_state import ProducerIdNeededError
@@ -41,10 +40,10 @@ from oncelog_runtime.serving.session_tokens import SessionTokens
 _LOOK_AGAIN_S: Final = 0.02
 
 
-def register(server: RpcServer, spec: methods.MethodSpec[Any, Any], call: Callable[[Any], Awaitable[Message]]) -> None:
+def register(server: RpcServer, spec: methods.MethodSpec[Req, Rep], call: Callable[[Req], Awaitable[Rep]]) -> None:
     """Registers one method; `handler_of` checks that the caller may use it."""
 
-    async def serve(request: Any, _payload: Buffer) -> tuple[Message, Buffer]:
+    async def serve(request: Req, _payload: Buffer) -> tuple[Rep, Buffer]:
         return await call(request), b""
 
     server.register(spec.name, handler_of(spec, serve))

@@ -6,7 +6,7 @@ that, and the next owner finds the decision in the log, it is not counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from oncelog.errors import InvalidProducerEpochError, OncelogError, ProducerFencedError
@@ -15,6 +15,7 @@ from oncelog_coordinator.core.transactions.transaction_table import TransactionT
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
 from oncelog_coordinator.shard.pid_pool import PidPool
 from oncelog_coordinator.shard.shard import Shard
+from oncelog_coordinator.shard.shard_observer import Observed, ShardObserver
 from oncelog_runtime.metadata.cluster_keys import KIND_GROUP, KIND_TXN
 from oncelog_runtime.metadata.cluster_view import ShardKey
 from oncelog_runtime.observability import metric_names as names
@@ -24,11 +25,11 @@ from oncelog_runtime.process.bugs import Bugs
 _FENCED: Final = (ProducerFencedError, InvalidProducerEpochError)
 
 
-class CoordinatorMetrics:
-    """The counters of one coordinator."""
+class CoordinatorMetrics(ShardObserver):
+    """The counters of one coordinator, which its shards report to."""
 
     def __init__(self, metrics: NodeMetrics, bugs: Bugs) -> None:
-        self.bugs = bugs
+        self._bugs = bugs
         self._now_s = metrics.now_s
         self.decide = metrics.histogram(names.TXN_PHASE_SECONDS, "decide")
         self.mark = metrics.histogram(names.TXN_PHASE_SECONDS, "mark")
@@ -44,13 +45,26 @@ class CoordinatorMetrics:
         """The clock for durations, in seconds."""
         return self._now_s
 
-    def ended(self, ended: TransactionEnded, since_s: float) -> None:
-        """See `LifeMetrics.ended`."""
+    def queued(self, seen: Observed) -> None:
+        """Notes when the command arrived."""
+        seen.since_s = self._now_s()
+
+    def committed(self, observed: Sequence[Observed]) -> None:
+        """Counts the transactions that these commands have decided; a time-out was brought by no caller."""
+        for seen in observed:
+            for ended in seen.ended:
+                self._count(ended, seen.since_s)
+
+    def _count(self, ended: TransactionEnded, since_s: float) -> None:
         self._ended[ended.outcome].inc()
         if ended.duration_ms >= 0:
             self._duration.observe(ended.duration_ms / 1000)
         if since_s:
             self.decide.observe(self._now_s() - since_s)
+
+    def bug(self, error: Exception, shard: str, command: str) -> OncelogError:
+        """Counts and reports an unexpected exception."""
+        return self._bugs.met("decision", error, f"{shard} {command}")
 
     def refused(self, error: OncelogError) -> None:
         """Counts a refusal that fenced the caller."""

@@ -193,11 +193,11 @@ class ShardOwnership:
                 async with asyncio.timeout_at(valid_until):
                     left_ms = await self._metadata.keep_alive(self._lease_id)
             except TimeoutError:
-                raise _LeaseGoneError("nobody confirmed the lease in time") from None
+                raise _LeaseGoneError("the lease was not confirmed in time") from None
             except OncelogError as error:
                 _log.warning("the lease was not renewed: %s", error)
                 if loop.time() >= valid_until:
-                    raise _LeaseGoneError("nobody confirmed the lease in time") from error
+                    raise _LeaseGoneError("the lease was not confirmed in time") from error
                 continue
             if left_ms <= 0:
                 raise _LeaseGoneError("the lease has ended")

@@ -20,13 +20,13 @@ from oncelog.errors import (
     NotCoordinatorError,
     OncelogError,
 )
-from oncelog.trace.tracing import Tracer
 from oncelog_coordinator.config import ShardConfig
 from oncelog_coordinator.core.decision import Command, Effect, Reply
 from oncelog_coordinator.core.vitality import Vitality
 from oncelog_coordinator.shard.log_port import LogLostError, LogPort
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
-from oncelog_coordinator.shard.shard_runtime import LifeMetrics, ShardLife, Table, Watched, first_cause
+from oncelog_coordinator.shard.shard_observer import ShardObserver
+from oncelog_coordinator.shard.shard_runtime import ShardLife, Table, Watched, first_cause
 
 _log = logging.getLogger(__name__)
 _REPORTED_IN_FULL = 3
@@ -66,8 +66,7 @@ class Shard:
         config: ShardConfig,
         clock: SteadyClock,
         parts: LifeParts,
-        tracer: Tracer | None = None,
-        metrics: LifeMetrics | None = None,
+        observer: ShardObserver | None = None,
     ) -> None:
         self.kind = kind
         self.number = number
@@ -77,8 +76,7 @@ class Shard:
         self._parts = parts
         self._newest_epoch = 0
         """The newest epoch found in the log; above etcd's after a restore if an owner's clock was ahead."""
-        self._tracer = tracer
-        self._metrics = metrics
+        self._observer = observer or ShardObserver()
         self._life: ShardLife | None = None
         self._log: LogPort | None = None
         self._last_error = ""
@@ -128,8 +126,8 @@ class Shard:
             self.lives += 1
             await self._live_once(next_epoch)
             wait_ms = self.vitality.ended(self._last_error, self._clock.now_ms())
-            if self.vitality.failed_in_a_row and self._metrics is not None:
-                self._metrics.life_failed(self.kind)
+            if self.vitality.failed_in_a_row:
+                self._observer.life_failed(self.kind)
             await asyncio.sleep(wait_ms / 1000)
             next_epoch = await self._win_epoch()
         _log.info("shard %s belongs to another process now", self.name)
@@ -144,7 +142,7 @@ class Shard:
             self._config,
             self._clock,
             effects.append,
-            Watched(self.name, self._tracer, self._metrics),
+            Watched(self.name, self._observer),
         )
         runner = self._parts.make_runner(self, life)
         error: OncelogError | None = None
@@ -182,7 +180,7 @@ class Shard:
                 "shard %s in epoch %d is dropped: %r", self.name, epoch, cause, exc_info=cause if seldom else None
             )
         return CoordinatorNotAvailableError(
-            f"the shard starts anew: {self._last_error}", retry_after_ms=20, shard=self.name
+            f"the shard restarts: {self._last_error}", retry_after_ms=20, shard=self.name
         )
 
     async def _win_epoch(self) -> int | None:

@@ -49,31 +49,28 @@ What can go wrong, and the rule that closes it:
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
-from oncelog.errors import CoordinatorNotAvailableError, InternalServerError, OncelogError, ResourceExhaustedError
-from oncelog.trace import span_names
-from oncelog.trace.trace_context import TRACEPARENT
-from oncelog.trace.tracing import Kind, Span, Tracer, end_with, is_sampled, work_for
+from oncelog.errors import CoordinatorNotAvailableError, OncelogError, ResourceExhaustedError
 from oncelog_coordinator.config import ShardConfig
-from oncelog_coordinator.core.decision import Command, Decision, Effect, LogRecord, Note, Reply, TransactionEnded
+from oncelog_coordinator.core.decision import Command, Decision, Effect, LogRecord, Note, Reply
 from oncelog_coordinator.core.transactions.commands import Tick
 from oncelog_coordinator.core.transactions.records import EpochRecord
 from oncelog_coordinator.shard.log_port import LogItem, LogLostError, LogPort
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
-from oncelog_runtime.process.bugs import Bugs
+from oncelog_coordinator.shard.shard_observer import Observed, ShardObserver
 
-_log = logging.getLogger(__name__)
 _TICK_AGAIN_MS = 1_000
 """A failed Tick is tried again after this long, not in a loop."""
 _YIELD_EVERY = 500
 """Records applied in a replay before other tasks get a turn."""
 
 
+_Answer = asyncio.Future[Any]
+"""The answer to one command. Its type is that of the command's `Reply`, and differs from command to command."""
 _Items = dict[str, "LogRecord | bytes | None"]
 """The content of one append, by key: encoded values, and lazy records that are not encoded yet."""
 
@@ -85,7 +82,7 @@ class BrokenCoreError(Exception):
 class Table(Protocol):
     """The interface that both cores implement."""
 
-    def decide(self, command: Any, now_ms: int) -> Decision:
+    def decide(self, command: Command[object], now_ms: int) -> Decision:
         """Decides about a command; reads only, and refuses by raising."""
         ...
 
@@ -114,41 +111,11 @@ class Table(Protocol):
         ...
 
 
-class LifeMetrics(Protocol):
-    """Receives the events of a shard runtime, for metrics."""
-
-    @property
-    def now_s(self) -> Callable[[], float]:
-        """The clock for durations, in seconds."""
-        ...
-
-    def ended(self, ended: TransactionEnded, since_s: float) -> None:
-        """Counts a committed decision; its command arrived at `since_s`, 0 = it was a time-out."""
-        ...
-
-    def refused(self, error: OncelogError) -> None:
-        """Counts a refused command."""
-        ...
-
-    def life_failed(self, kind: str) -> None:
-        """Counts a failed life of the shard."""
-        ...
-
-    @property
-    def bugs(self) -> Bugs:
-        """Reports unexpected exceptions."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class _Asked:
     command: Command[object]
-    answer: asyncio.Future[Any] | None
-    context: str = ""
-    """Trace context of the call that brought the command, if it is sampled."""
-    since_ns: int = 0
-    since_s: float = 0.0
-    """When the command arrived, for metrics."""
+    answer: _Answer | None
+    seen: Observed = field(default_factory=Observed)
 
 
 @dataclass(slots=True)
@@ -156,21 +123,19 @@ class _Step:
     """Decisions that share one append: answers and effects wait for it, if there is one."""
 
     committed: asyncio.Future[None] | None
-    answers: list[tuple[asyncio.Future[Any], object]] = field(default_factory=list)
-    effects: list[tuple[Effect, str]] = field(default_factory=list)
-    """Each effect with the trace context of its command, or an empty one."""
-    spans: list[Span] = field(default_factory=list)
-    ended: list[tuple[TransactionEnded, float]] = field(default_factory=list)
+    answers: list[tuple[_Answer, object]] = field(default_factory=list)
+    effects: list[tuple[Effect, Observed]] = field(default_factory=list)
+    """Each effect with the command that caused it."""
+    observed: list[Observed] = field(default_factory=list)
     size: int = 0
     confirm: bool = False
 
 
 class Watched(NamedTuple):
-    """Name, tracer and metrics of a shard runtime."""
+    """Name and observer of a shard runtime."""
 
     name: str = ""
-    tracer: Tracer | None = None
-    metrics: LifeMetrics | None = None
+    observer: ShardObserver = ShardObserver()
 
 
 _UNWATCHED: Final = Watched()
@@ -191,7 +156,7 @@ class ShardLife:
         on_effect: Callable[[Effect], None],
         watched: Watched = _UNWATCHED,
     ) -> None:
-        self._name, self._tracer, self._metrics = watched
+        self._name, self._observer = watched
         self.table = table
         self.epoch = epoch
         self.on_effect = on_effect
@@ -242,17 +207,11 @@ class ShardLife:
         """Queues a command; the future is its answer. Raises `ResourceExhaustedError` when too many commands wait."""
         self._require_room()
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        since_s = 0.0 if self._metrics is None else self._metrics.now_s()
-        self._inbox.append(_Asked(command, answer, *self._trace(), since_s))
+        asked = _Asked(command, answer)
+        self._observer.queued(asked.seen)
+        self._inbox.append(asked)
         self._wake.set()
         return answer
-
-    def _trace(self) -> tuple[str, int]:
-        """Returns trace context and time of a sampled call."""
-        if self._tracer is None:
-            return "", 0
-        context = TRACEPARENT.get()
-        return (context, self._tracer.now_ns()) if is_sampled(context) else ("", 0)
 
     def tell(self, command: Command[object]) -> None:
         """Queues a command without a caller. It is never refused, since it reports something that has already happened."""
@@ -347,8 +306,7 @@ class ShardLife:
             decision = self.table.decide(asked.command, now_ms)
         except OncelogError as error:
             reply = error
-            if self._metrics is not None:
-                self._metrics.refused(error)
+            self._observer.refused(error)
             # A deposed owner knows an old state: a definite refusal (fenced, ended, forgotten) from it would be false
             # about a healthy transaction, so it is answered only when an append of this epoch has shown that no other
             # process took over.
@@ -360,20 +318,9 @@ class ShardLife:
         else:
             reply = decision.reply
             self._take(asked, decision, step, items)
-            step.ended.extend((ended, asked.since_s) for ended in decision.ended)
+            asked.seen.ended = decision.ended
         if asked.answer is not None:
             step.answers.append((asked.answer, reply))
-
-    def _group_commit(self, asked: _Asked, decision: Decision, step: _Step) -> str:
-        """Starts the span of a sampled command that waits for the log; returns the trace context for what it causes."""
-        if self._tracer is None or not asked.context:
-            return ""
-        if not decision.records and not decision.confirm:
-            return asked.context
-        named = {span_names.COMMAND: type(asked.command).__name__, span_names.SHARD: self._name}
-        span = self._tracer.start(span_names.GROUP_COMMIT, Kind.INTERNAL, asked.context, named, start_ns=asked.since_ns)
-        step.spans.append(span)
-        return span.traceparent
 
     def _take(self, asked: _Asked, decision: Decision, step: _Step, items: _Items) -> None:
         """Applies a decision. An exception in the middle leaves a half-changed core, so it refuses the command and ends
@@ -381,7 +328,10 @@ class ShardLife:
         """
         try:
             values = [record if decision.lazy else record.encode() for record in decision.records]
-            self._apply(decision, values, step, items, self._group_commit(asked, decision, step))
+            if decision.records or decision.confirm:
+                self._observer.decided(asked.seen, self._name, asked.command)
+            step.observed.append(asked.seen)
+            self._apply(decision, values, step, items, asked.seen)
         except Exception as error:
             refusal = self._met(error, asked)
             if asked.answer is not None and not asked.answer.done():
@@ -391,11 +341,7 @@ class ShardLife:
 
     def _met(self, error: Exception, asked: _Asked) -> OncelogError:
         """Reports an unexpected exception and returns the error for the caller."""
-        name = type(asked.command).__name__
-        if self._metrics is not None:
-            return self._metrics.bugs.met("decision", error, f"{self._name} {name}")
-        _log.exception("a bug: %s was not decided", name)
-        return InternalServerError(reason=type(error).__name__, where="decision")
+        return self._observer.bug(error, self._name, type(asked.command).__name__)
 
     def _apply(
         self,
@@ -403,7 +349,7 @@ class ShardLife:
         values: Sequence[LogRecord | bytes | None],
         step: _Step,
         items: _Items,
-        context: str,
+        cause: Observed,
     ) -> None:
         """Applies the records and adds them to the append. The newest record of a key replaces older ones of the same
         append, since it holds all that they say. A lazy record is encoded only when it is logged, since most of them
@@ -422,17 +368,14 @@ class ShardLife:
             self.table.apply(note)
         for notice in decision.notices:
             self.on_effect(notice)
-        step.effects.extend((effect, context) for effect in decision.effects)
+        step.effects.extend((effect, cause) for effect in decision.effects)
         step.confirm |= decision.confirm
 
     def _append(self, step: _Step, items: _Items) -> None:
         assert self._ended is None, "nothing is appended after the end of the life"
         assert items or not step.confirm, "a decision that needs a proof of ownership has an append"
         if items:
-            if self._tracer is not None:  # the log's task works for these commands
-                for span in step.spans:
-                    span.set({span_names.COMMANDS: len(self._taken), span_names.RECORDS: len(items)})
-                work_for([span.traceparent for span in step.spans])
+            self._observer.appending(step.observed, len(self._taken), len(items))
             step.committed = self._log.append([(key, _encoded(value)) for key, value in items.items()])
             self._steps.append(step)
             self._changed.set()
@@ -440,8 +383,7 @@ class ShardLife:
             # Nothing of its own to commit, but its answers may depend on records that are not committed yet.
             self._steps[-1].answers.extend(step.answers)
             self._steps[-1].effects.extend(step.effects)
-            self._steps[-1].spans.extend(step.spans)
-            self._steps[-1].ended.extend(step.ended)
+            self._steps[-1].observed.extend(step.observed)
         else:
             self._finish(step)
 
@@ -467,26 +409,20 @@ class ShardLife:
                 answer.exception()
             else:
                 answer.set_result(reply)
-        for span in step.spans:
-            span.end()
-        for effect, context in step.effects:
-            if self._tracer is not None:
-                TRACEPARENT.set(context)  # spans of the effect belong to the command's trace
+        self._observer.committed(step.observed)
+        for effect, cause in step.effects:
+            self._observer.causes(cause)
             self.on_effect(effect)
-        if self._metrics is not None:
-            for ended, since_s in step.ended:
-                self._metrics.ended(ended, since_s)
 
     # ------------------------------------------------------------ end
 
     async def close(self, error: OncelogError | None = None) -> None:
         """Ends the life; every waiting caller gets `error`."""
-        self._ended = error or CoordinatorNotAvailableError("the shard starts anew", retry_after_ms=20)
+        self._ended = error or CoordinatorNotAvailableError("the shard restarts", retry_after_ms=20)
         waiting = [asked.answer for asked in (*self._taken, *self._inbox)]
         waiting += [answer for step in self._steps for answer, _ in step.answers]
         for step in self._steps:
-            for span in step.spans:
-                end_with(span, self._ended)
+            self._observer.failed(step.observed, self._ended)
         self._taken.clear()
         self._inbox.clear()
         self._steps.clear()

@@ -48,7 +48,8 @@ def build_security(
 def _warn(config: ServingConfig) -> None:
     if not config.tls_cert_file:
         log.warning(
-            "authorization is on, but the internal listener is plaintext: whoever reaches it is a service and may do all"
+            "authorization is on, but the internal listener is plaintext: every program that reaches it counts as a service "
+            "and may do everything"
         )
     elif not config.service_rules:
         log.warning("service_rules is empty: every certificate of tls_ca_file may call every method of the services")

@@ -36,11 +36,11 @@ class ServingConfig(NodeConfig):
 
     require_session_tokens: bool = setting(
         False,
-        "refuse writes, commits and aborts by whoever does not show the token of the session or producer id; "
+        "refuse writes, commits and aborts by callers that do not show the token of the session or producer id; "
         "when all processes and clients know tokens; with authorization=acl always",
     )
     authorization: Literal["none", "acl"] = setting(
-        "none", "none = whoever comes in may do all; acl = access rules say who may do what (docs/security.md)"
+        "none", "none = every caller may do everything; acl = access rules say who may do what (docs/security.md)"
     )
     super_users: tuple[str, ...] = setting((), "principals (User:NAME) that may do everything, whatever the rules say")
     principal_rules: str = setting(
@@ -63,7 +63,7 @@ class ServingConfig(NodeConfig):
 
     def _check_authorization(self) -> None:
         own_door = self.has_client_listener or self.external_listen_port != 0
-        legal = "none without client_listen_port (or external): at the internal listener everybody is a service"
+        legal = "none without client_listen_port (or external): at the internal listener every caller is a service"
         self.check("authorization", self.authorization == "none" or own_door, legal)
         for name in ("super_users", "principal_rules", "jwt_issuer"):
             self.check(name, self.authorization == "acl" or not getattr(self, name), "empty without authorization acl")
@@ -92,7 +92,7 @@ class ServingConfig(NodeConfig):
         for name in ("client_address", "external_address"):
             self.check(name, not getattr(self, name) or is_address(getattr(self, name)), "host:port")
         nameless = self.external_listen_port != 0 and self.listen_host in _WILDCARDS and not self.external_address
-        self.check("external_address", not nameless, "the host:port that clients outside use: nobody can guess it")
+        self.check("external_address", not nameless, "the host:port that clients outside use: it cannot be guessed")
 
     @property
     def asks_for_session_tokens(self) -> bool:

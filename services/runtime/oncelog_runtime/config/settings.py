@@ -75,7 +75,9 @@ class NodeConfig:
         "", "PEM certificate of this process, for and towards other services; empty = plaintext"
     )
     tls_key_file: str = setting("", "PEM key of tls_cert_file, without passphrase")
-    tls_ca_file: str = setting("", "PEM certificates of the CA that signs all services: nobody else may speak to them")
+    tls_ca_file: str = setting(
+        "", "PEM certificates of the CA that signs all services: no other process may speak to them"
+    )
     service_rules: str = setting(
         "",
         "which service a certificate at the internal listener is, as FIELD:PATTERN=>SERVICE rules between `;`; each may "

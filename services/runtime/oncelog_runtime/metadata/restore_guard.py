@@ -231,7 +231,7 @@ class RestoreGuard:
         self._before_restart()
         self._view.restart(listing)
         self.restores += 1
-        _log.warning("the view of the cluster begins anew at revision %d", listing.revision)
+        _log.warning("the view of the cluster is read again at revision %d", listing.revision)
         restored = _revision_of(values.get(RESTORED_KEY))
         revision = max(seen.revision, listing.revision)
         await self._note(Seen(max(pulse, seen.pulse), revision, restored, seen.forgotten))

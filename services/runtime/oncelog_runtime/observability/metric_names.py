@@ -92,7 +92,7 @@ DISK_STALLED: Final = _gauge(
 ORPHANED_LOGS: Final = _gauge(
     "oncelog_orphaned_logs",
     BROKER,
-    "Logs on this broker of topics that etcd does not know and that nobody has deleted; they are kept.",
+    "Logs on this broker of topics that etcd does not know and that were not deleted; they are kept.",
 )
 TRASHED_LOGS: Final = _gauge(
     "oncelog_trashed_logs", BROKER, "Logs of deleted topics and moved replicas that wait for their removal."

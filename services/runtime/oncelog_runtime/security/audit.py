@@ -21,7 +21,7 @@ from oncelog_runtime.observability.metrics import NodeMetrics
 
 audit_log = logging.getLogger("oncelog.audit")
 _SAME: Final = ("principal", "method", "operation", "resource_type", "resource", "allowed")
-"""What makes one decision a repetition of another."""
+"""The fields that two decisions must share for the later one to count as a repetition."""
 _CHARACTERS_MAX: Final = 256
 
 

@@ -12,9 +12,11 @@ Rule 5: every refusal is counted and written to the audit log, and so is every a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
+
+from google.protobuf.message import Message
 
 from oncelog import errors
 from oncelog.ports import Handler
@@ -23,12 +25,16 @@ from oncelog.wire.methods import MethodSpec, Rep, Req
 from oncelog.wire.wire_errors import to_detail
 from oncelog_runtime.core.security.access import Access, Decided
 from oncelog_runtime.core.security.acl import Operation, ResourceType
-from oncelog_runtime.core.security.method_table import TABLE, Alternatives, Each, Question, Row
+from oncelog_runtime.core.security.method_table import TABLE, Alternatives, Each, Item, Question, Row
 from oncelog_runtime.ports import RpcServer
 from oncelog_runtime.serving.call_context import CALL, CallInfo
 from oncelog_runtime.serving.topic_access import adopt_caller
 
-Serve = Callable[[Any, Buffer], Awaitable[tuple[Any, Buffer]]]
+ServeOf = Callable[[Req, Buffer], Awaitable[tuple[Rep, Buffer]]]
+"""Serves a method: request and payload in, answer and payload out."""
+Serve = ServeOf[Any, Any]
+"""One of several methods' handlers in a table, where their types differ."""
+_FORWARDED_FOR: Final = "forwarded_for"
 _ADMINISTRATIVE: Final = frozenset({Operation.CREATE, Operation.DELETE, Operation.ALTER, Operation.ALTER_CONFIGS})
 _ERRORS: Final[dict[ResourceType, type[errors.OncelogError]]] = {
     ResourceType.CLUSTER: errors.ClusterAuthorizationError,
@@ -39,21 +45,23 @@ _ERRORS: Final[dict[ResourceType, type[errors.OncelogError]]] = {
 }
 
 
-def handler_of(spec: MethodSpec[Any, Any], serve: Serve) -> Handler:
+def handler_of(spec: MethodSpec[Req, Rep], serve: ServeOf[Req, Rep]) -> Handler:
     """Makes the handler of a method: bytes in, bytes out, and only for callers that have the rights."""
     row = TABLE.get(spec.name, None)
-    is_passed_on = "forwarded_for" in spec.request.DESCRIPTOR.fields_by_name
+    is_passed_on = _FORWARDED_FOR in spec.request.DESCRIPTOR.fields_by_name
 
     async def handle(header: bytes, payload: Buffer) -> tuple[bytes, Buffer]:
         request = spec.decode_request(header)
-        if is_passed_on and request.HasField("forwarded_for"):
-            adopt_caller(request.forwarded_for)
+        if is_passed_on and request.HasField(_FORWARDED_FOR):
+            adopt_caller(getattr(request, _FORWARDED_FOR))
         call = CALL.get()
         if call is None or call.access is None:
             reply, bulk = await serve(request, payload)
             return reply.SerializeToString(), bulk
         if row is None:
-            raise errors.ClusterAuthorizationError(f"{spec.name} has no row in the table of rights: nobody may")
+            raise errors.ClusterAuthorizationError(
+                f"{spec.name} has no row in the table of rights: no caller may use it"
+            )
         refused = admit(spec.name, row, call, call.access, request)
         if refused:
             reply, bulk = await _serve_rest(spec, row, refused, request, payload, serve)
@@ -74,7 +82,7 @@ def register(
     server.register(spec.name, handler_of(spec, serve))
 
 
-def admit(method: str, row: Row, call: CallInfo, access: Access, request: Any) -> dict[int, errors.OncelogError]:
+def admit(method: str, row: Row, call: CallInfo, access: Access, request: Message) -> dict[int, errors.OncelogError]:
     """Returns the refused items of a request, by their number; none = everything is allowed. Raises if the whole is
     refused.
     """
@@ -100,7 +108,7 @@ def _holds(alternatives: Alternatives, access: Access) -> bool:
 
 
 def _refused_items(
-    method: str, each: Each, call: CallInfo, access: Access, items: Any
+    method: str, each: Each, call: CallInfo, access: Access, items: Sequence[Item]
 ) -> dict[int, errors.OncelogError]:
     if not each.by_name and _all_known(each, access.remembered(each.operation), items):
         return {}
@@ -170,13 +178,13 @@ def _record(call: CallInfo, method: str, question: Question, *, allowed: bool) -
 
 
 async def _serve_rest(
-    spec: MethodSpec[Any, Any],
+    spec: MethodSpec[Req, Rep],
     row: Row,
     refused: dict[int, errors.OncelogError],
-    request: Any,
+    request: Req,
     payload: Buffer,
-    serve: Serve,
-) -> tuple[Any, Buffer]:
+    serve: ServeOf[Req, Rep],
+) -> tuple[Rep, Buffer]:
     """Serves the allowed items and puts the refusals in the places of the others."""
     each = row.each
     assert each is not None
@@ -190,7 +198,7 @@ async def _serve_rest(
         payload = _payload_of_rest(items, refused, payload)
     if hasattr(rest, "max_wait_ms"):
         rest.max_wait_ms = 0  # the refusals can be answered at once
-    reply: Any = spec.reply()
+    reply = spec.reply()
     bulk: Buffer = b""
     if kept or each.says_more:
         reply, bulk = await serve(rest, payload)
@@ -212,7 +220,7 @@ def _payload_of_rest(items: list[Any], refused: dict[int, errors.OncelogError], 
     return b"".join(parts)
 
 
-def _put_in(each: Each, items: list[Any], refused: dict[int, errors.OncelogError], reply: Any) -> None:
+def _put_in(each: Each, items: list[Any], refused: dict[int, errors.OncelogError], reply: Message) -> None:
     answers = getattr(reply, each.answers)
     if each.errors_only:
         for number, error in refused.items():

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from oncelog.client.admin.descriptions import LogDescription
+from oncelog.client.admin.descriptions import GroupOffset, LogDescription
 from oncelog_cli.cluster.group import COLUMNS, offset_row
 from oncelog_cli.cluster.txn import COLUMNS as TXN_COLUMNS
 from oncelog_cli.cluster.txn import PRODUCER_COLUMNS
@@ -17,11 +15,8 @@ def log(stable: int, records: int, counted_to: int, start: int = 0) -> LogDescri
     return LogDescription("t", 0, 1, start, stable, stable + 5, stable + 9, 0, 0, 2, records, counted_to)
 
 
-def row(offset: int, found: LogDescription | None) -> dict[str, Any]:
-    item = {
-        "topic": "t", "partition": 0, "offset": offset, "member_id": "", "committed_ms": 0, "leader_epoch": -1,
-        "metadata": "", "topic_id": "0",
-    }  # fmt: skip
+def row(offset: int, found: LogDescription | None) -> dict[str, object]:
+    item = GroupOffset("t", "0", 0, offset, leader_epoch=-1, metadata="", committed_ms=0, member_id="")
     return offset_row("g", item, found)
 
 

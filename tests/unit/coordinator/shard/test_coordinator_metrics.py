@@ -12,6 +12,7 @@ from oncelog.v1 import types_pb2
 from oncelog_coordinator.core.decision import TransactionEnded
 from oncelog_coordinator.core.transactions import commands as cmd
 from oncelog_coordinator.shard.coordinator_metrics import CoordinatorCollector, CoordinatorMetrics
+from oncelog_coordinator.shard.shard_observer import Observed
 from oncelog_runtime.metadata.cluster_keys import KIND_TXN
 from oncelog_runtime.observability.metrics import SLICE, Histogram, NodeMetrics
 from oncelog_runtime.process.bugs import Bugs
@@ -52,7 +53,7 @@ def scraped(here: Serving) -> dict[str, float]:
 @pytest.mark.parametrize("outcome", ["committed", "aborted", "timed_out"])
 def test_each_end_is_counted_under_its_outcome_with_its_duration(outcome: str) -> None:
     counts = Counts()
-    counts.metrics.ended(TransactionEnded(outcome, 1_500), since_s=4.0)
+    counts.metrics.committed([Observed(since_s=4.0, ended=(TransactionEnded(outcome, 1_500),))])
     told = counts.told()
     assert {key: value for key, value in told.items() if key.startswith("oncelog_txn_total") and value} == {
         f'oncelog_txn_total{{outcome="{outcome}"}}': 1
@@ -65,7 +66,7 @@ def test_each_end_is_counted_under_its_outcome_with_its_duration(outcome: str) -
 
 def test_what_never_began_and_what_nobody_asked_for_have_no_duration() -> None:
     counts = Counts()
-    counts.metrics.ended(TransactionEnded("aborted"), since_s=0.0)
+    counts.metrics.committed([Observed(ended=(TransactionEnded("aborted"),))])
     duration = counts.told()["oncelog_txn_duration_seconds{}"]
     assert isinstance(duration, Histogram)
     assert sum(duration.counts) == sum(counts.metrics.decide.counts) == 0

@@ -125,7 +125,7 @@ def test_while_the_log_refuses_nobody_is_served_and_then_everybody_is(world: Sim
     async def scenario(host: Host) -> None:
         session = await host.open_transaction()
         host.partition.refuse = True
-        with pytest.raises(errors.CoordinatorNotAvailableError, match="the shard starts anew: refused"):
+        with pytest.raises(errors.CoordinatorNotAvailableError, match="the shard restarts: refused"):
             await host.shard.ask(cmd.End(name(session, 1), True))
         await asyncio.sleep(1)
         # It once said only that it is replaying its log.

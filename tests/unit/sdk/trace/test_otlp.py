@@ -65,7 +65,7 @@ def test_one_that_is_down_costs_one_line_when_it_goes_and_one_when_it_is_back(
             assert exporter.export(spans(1)) is SpanExportResult.SUCCESS
     assert (collector.taken, exporter.failing, exporter.dropped) == (2, False, 0)
     assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
-        ("WARNING", "nobody takes traces; they are dropped"),
+        ("WARNING", "no collector takes traces; they are dropped"),
         ("INFO", "traces are taken again"),
     ]
     assert caplog.records[1].spans_dropped == 5  # type: ignore[attr-defined]

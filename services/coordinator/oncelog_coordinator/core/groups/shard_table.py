@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from oncelog.errors import GroupSubscribedToTopicError, NonEmptyGroupError
-from oncelog_coordinator.core.decision import Decision, Effect, LogRecord, Note
+from oncelog_coordinator.core.decision import Command, Decision, Effect, LogRecord, Note
 from oncelog_coordinator.core.groups.group_commands import (
     Assigned,
     Compared,
@@ -26,7 +26,7 @@ from oncelog_coordinator.core.groups.group_commands import (
 from oncelog_coordinator.core.groups.group_records import GroupRecord, MemberRecord, MembershipRecord
 from oncelog_coordinator.core.groups.group_table import GroupTable
 from oncelog_coordinator.core.limits import Limits
-from oncelog_coordinator.core.offsets.offset_commands import DeleteOffsets, DescribeGroup, GroupCommand, ListGroups
+from oncelog_coordinator.core.offsets.offset_commands import DeleteOffsets, DescribeGroup, ListGroups
 from oncelog_coordinator.core.offsets.offset_records import GroupLogRecord
 from oncelog_coordinator.core.offsets.offset_table import OffsetTable
 from oncelog_coordinator.core.transactions.commands import Tick
@@ -45,7 +45,7 @@ class GroupShardTable:
 
     # ------------------------------------------------------------ reading
 
-    def decide(self, command: GroupCommand | Heartbeat | SeeTopics, now_ms: int) -> Decision:
+    def decide(self, command: Command[object], now_ms: int) -> Decision:
         """Decides about a command. Raises `OncelogError` to refuse it."""
         if isinstance(command, Heartbeat | SeeTopics):
             return self.groups.decide(command, now_ms)

@@ -10,7 +10,7 @@ from oncelog.types import PartitionId
 from oncelog_coordinator.core.decision import Command, Effect
 from oncelog_coordinator.core.groups.group_commands import Membership
 from oncelog_coordinator.core.offsets.offset_records import CommittedOffset, OffsetValue, PendingOffsets
-from oncelog_coordinator.core.transactions.commands import Tick, TxnName
+from oncelog_coordinator.core.transactions.commands import TxnName
 
 
 class Member(NamedTuple):
@@ -101,11 +101,6 @@ class GroupView:
     pending: tuple[PendingOffsets, ...]
     membership: Membership | None = None
     """The members, as `core/groups` shows them; None from a table of offsets alone."""
-
-
-GroupCommand = (
-    CommitOffsets | FetchOffsets | SendOffsets | GroupMarker | Tick | DeleteOffsets | ListGroups | DescribeGroup
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ Rule 2: `order` is a counter of the shard that grows with every commit, plain or
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypedDict
 
 from oncelog.core.malformed import MALFORMED
 from oncelog.errors import CorruptMessageError
@@ -61,6 +62,39 @@ def parse_offset_key(key: str) -> tuple[str, PartitionId] | None:
     return group_id, PartitionId(topic_id, int(partition))
 
 
+class CommittedForm(TypedDict):
+    """The JSON of a `CommittedOffset`; `value` and `writer` are the fields of `OffsetValue` and `Writer`."""
+
+    group: str
+    value: tuple[str, str, int, int, int, str]
+    order: int
+    writer: tuple[str, int, int]
+    committed_ms: int
+
+
+class PendingForm(TypedDict):
+    """The JSON of `PendingOffsets`."""
+
+    group: str
+    pid: int
+    n: int
+    epoch: int
+    shard: int
+    sequence: int
+    since_ms: int
+    offsets: list[tuple[tuple[str, str, int, int, int, str], int]]
+
+
+class EndedForm(TypedDict):
+    """The JSON of `EndedTransactions`."""
+
+    group: str
+    pid: int
+    up_to: int
+    shard: int
+    epoch: int
+
+
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
     """The committed offset of one group on one partition."""
@@ -89,7 +123,7 @@ class CommittedOffset:
         )
 
     @staticmethod
-    def decode(value: dict[str, Any]) -> CommittedOffset:
+    def decode(value: CommittedForm) -> CommittedOffset:
         """Builds the record from what `parse` returned."""
         return CommittedOffset(
             value["group"],
@@ -147,7 +181,7 @@ class PendingOffsets:
         )
 
     @staticmethod
-    def decode(value: dict[str, Any]) -> PendingOffsets:
+    def decode(value: PendingForm) -> PendingOffsets:
         """Builds the record from what `parse` returned."""
         return PendingOffsets(
             group_id=value["group"],
@@ -192,14 +226,14 @@ class EndedTransactions:
         )
 
     @staticmethod
-    def decode(value: dict[str, Any]) -> EndedTransactions:
+    def decode(value: EndedForm) -> EndedTransactions:
         """Builds the record from what `parse` returned."""
         return EndedTransactions(value["group"], value["pid"], value["up_to"], value["shard"], value["epoch"])
 
 
 GroupLogRecord = EpochRecord | CommittedOffset | PendingOffsets | EndedTransactions | Tombstone
 
-_DECODERS: dict[str, Any] = {
+_DECODERS: dict[str, Callable[[Any], GroupLogRecord]] = {
     "epoch": EpochRecord.decode,
     "offset": CommittedOffset.decode,
     "pending": PendingOffsets.decode,

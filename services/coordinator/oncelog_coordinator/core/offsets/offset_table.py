@@ -35,7 +35,7 @@ from oncelog.errors import (
     UnstableOffsetCommitError,
 )
 from oncelog.types import PartitionId
-from oncelog_coordinator.core.decision import Decision, LogRecord, Note
+from oncelog_coordinator.core.decision import Command, Decision, LogRecord, Note
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.offsets.offset_commands import (
     AskOutcome,
@@ -43,7 +43,6 @@ from oncelog_coordinator.core.offsets.offset_commands import (
     DeleteOffsets,
     DescribeGroup,
     FetchOffsets,
-    GroupCommand,
     GroupMarker,
     GroupView,
     ListGroups,
@@ -128,7 +127,7 @@ class OffsetTable:
 
     # ------------------------------------------------------------ reading
 
-    def decide(self, command: GroupCommand, now_ms: int) -> Decision:
+    def decide(self, command: Command[object], now_ms: int) -> Decision:
         """Decides about a command. Raises `OncelogError` to refuse it."""
         if isinstance(command, CommitOffsets):
             return self._commit(command, now_ms)

@@ -64,7 +64,7 @@ def require_not_removed(
     """For an unknown id: raises `OutcomeForgottenError` when a removed id may have had this number."""
     if index.removed.may_have_had(txn_no, txn_producer_id):
         raise OutcomeForgottenError(
-            "no such transactional id is known (any more), so nobody knows the outcome, or it was never begun; "
+            "no such transactional id is known (any more), so its outcome is not known, or it was never begun; "
             "read the topic to learn it",
             transactional_id=transactional_id,
             txn_no=txn_no,

@@ -64,7 +64,7 @@ def require_room_for_id(index: TransactionIndex) -> None:
     """Raises `ResourceExhaustedError` when the shard has as many ids as it may hold."""
     if len(index.entries) >= index.limits.max_ids:
         raise ResourceExhaustedError(
-            f"this shard knows too many transactional ids. {len(index.lasting)} of them are kept for ever, since they hold the "
+            f"this shard knows too many transactional ids. {len(index.lasting)} of them are kept forever, since they hold the "
             "token of a committed batch: use an id again instead of a new one for each run (Spark: option transactionalId). "
             "The others are removed some time after their last use; transactional_id_expiration_ms and "
             "transactional_id_retention_ms of the coordinators say when",

@@ -144,7 +144,7 @@ def _require_may_write(record: TransactionRecord, run: str, batch: BatchName, li
 def _why_ended(record: TransactionRecord, batch: BatchName) -> str:
     """Returns why this attempt of its run cannot be joined any more; empty when it can."""
     if _is_older(record.open, batch):
-        return "a later batch, or a later attempt to write this one, is open; this one is over"
+        return "a later batch, or a later attempt to write this one, is open; this one has ended"
     if _has_ended(record.owner, batch):
         return "this attempt to write the batch has ended; to write it again, join with a write_attempt that sorts after it"
     return ""

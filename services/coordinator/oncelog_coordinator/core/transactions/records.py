@@ -9,9 +9,9 @@ Rule 3: values are tuples in a fixed order, so equal states have equal bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NotRequired, TypedDict
 
 from oncelog.core.malformed import MALFORMED
 from oncelog.errors import CorruptMessageError
@@ -26,13 +26,74 @@ NOT_COUNTED: Final = -1
 """Expected records of a partition for which the client reported no count."""
 
 
-def dump(value: dict[str, Any]) -> bytes:
+class EpochForm(TypedDict):
+    """The JSON of an `EpochRecord`."""
+
+    epoch: int
+
+
+class OpenForm(TypedDict):
+    """The JSON of an `OpenTransaction`. `join`, of one opened by Join: lease, application, batch, write attempt."""
+
+    n: int
+    started_ms: int
+    timeout_ms: int
+    partitions: dict[str, list[int]]
+    groups: list[str]
+    join: NotRequired[list[Any]]
+
+
+class DecidedForm(TypedDict):
+    """The JSON of a `DecidedTransaction`. `targets`: per topic id, pairs of partition and expected records."""
+
+    n: int
+    outcome: str
+    session: int
+    targets: dict[str, list[list[int]]]
+    groups: list[str]
+    winners: list[int] | None
+
+
+class TransactionForm(TypedDict):
+    """The JSON of a `TransactionRecord`. What an older version does not write may be missing."""
+
+    id: str
+    pid: int
+    session: int
+    timeout_ms: int
+    updated_ms: int
+    last: int
+    dead: bool
+    open: OpenForm | None
+    decided: list[DecidedForm]
+    visible: NotRequired[list[DecidedForm]]
+    outcomes: str
+    ahead: list[int]
+    sessions: list[tuple[str, int, int]]
+    owner: list[Any]
+    tokens: list[tuple[str, int, int]]
+    expiring: NotRequired[list[int]]
+    expected: NotRequired[list[Any]]
+
+
+class OrphanForm(TypedDict):
+    """The JSON of an `OrphanRecord`, and of `RemovedIds`, which alone has `removed`: a producer id and a number."""
+
+    pid: int
+    aborted: list[int]
+    removed: NotRequired[list[int]]
+
+
+def dump(value: Mapping[str, object]) -> bytes:
     """Returns the JSON bytes of a record."""
     return json.dumps({"v": VERSION, **value}, sort_keys=True, separators=(",", ":")).encode()
 
 
-def parse(data: bytes) -> dict[str, Any]:
-    """Returns the JSON object of a record. Raises `CorruptMessageError`: then the shard must not serve."""
+def parse(data: bytes) -> Any:
+    """Returns the JSON object of a record, in the form of the decoder for its key.
+
+    Raises `CorruptMessageError`: then the shard must not serve.
+    """
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -58,7 +119,7 @@ class EpochRecord:
         return dump({"epoch": self.epoch})
 
     @staticmethod
-    def decode(value: dict[str, Any]) -> EpochRecord:
+    def decode(value: EpochForm) -> EpochRecord:
         """Builds the record from what `parse` returned."""
         return EpochRecord(int(value["epoch"]))
 
@@ -106,9 +167,9 @@ class OpenTransaction:
     batch_id: int = 0
     write_attempt: str = ""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> OpenForm:
         """Returns the form inside a record."""
-        value: dict[str, Any] = {
+        value: OpenForm = {
             "n": self.txn_no,
             "started_ms": self.started_ms,
             "timeout_ms": self.timeout_ms,
@@ -120,7 +181,7 @@ class OpenTransaction:
         return value
 
     @staticmethod
-    def from_json(value: dict[str, Any]) -> OpenTransaction:
+    def from_json(value: OpenForm) -> OpenTransaction:
         """Reverses `to_json`."""
         lease_ms, app_id, batch_id, write_attempt = value.get("join") or (0, "", 0, "")
         return OpenTransaction(
@@ -159,7 +220,7 @@ class DecidedTransaction:
                 return target.expected_records
         return NOT_COUNTED
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> DecidedForm:
         """Returns the form inside a record."""
         grouped: dict[str, list[list[int]]] = {}
         for target in self.targets:
@@ -174,7 +235,7 @@ class DecidedTransaction:
         }
 
     @staticmethod
-    def from_json(value: dict[str, Any]) -> DecidedTransaction:
+    def from_json(value: DecidedForm) -> DecidedTransaction:
         """Reverses `to_json`."""
         winners = value["winners"]
         return DecidedTransaction(
@@ -228,7 +289,7 @@ class Ownership:
     ended: tuple[tuple[str, int, str], ...] = ()
     ended_watermark: str = ""
 
-    def to_json(self) -> list[Any]:
+    def to_json(self) -> list[object]:
         """Returns the form inside a record."""
         return [
             self.run,
@@ -281,7 +342,7 @@ class Expected:
         """True when all of these are enrolled already, and durably, so that a later epoch of the shard will know it."""
         return bool(self) and set(partitions) <= set(self.partitions) and set(groups) <= set(self.groups)
 
-    def to_json(self) -> list[Any]:
+    def to_json(self) -> list[object]:
         """Returns the form inside a record, least recently used first."""
         return [[list(p) for p in self.partitions], list(self.groups)]
 
@@ -385,7 +446,7 @@ class TransactionRecord:
 
     def encode(self) -> bytes:
         """Returns the JSON value of the record."""
-        more: dict[str, Any] = {"expected": self.expected.to_json()} if self.expected else {}
+        more: dict[str, object] = {"expected": self.expected.to_json()} if self.expected else {}
         visible = [item.to_json() for item in self.decided if item.was_visible]
         if visible:
             more["visible"] = visible
@@ -413,7 +474,7 @@ class TransactionRecord:
         )
 
     @staticmethod
-    def decode(value: dict[str, Any]) -> TransactionRecord:
+    def decode(value: TransactionForm) -> TransactionRecord:
         """Builds the record from what `parse` returned."""
         opened, expiring = value["open"], value.get("expiring", ())
         return TransactionRecord(
@@ -437,7 +498,7 @@ class TransactionRecord:
         )
 
 
-def _decided(waiting: Sequence[Any], visible: Sequence[Any]) -> tuple[DecidedTransaction, ...]:
+def _decided(waiting: Sequence[DecidedForm], visible: Sequence[DecidedForm]) -> tuple[DecidedTransaction, ...]:
     """Merges both lists. They are apart because an older version refuses more than five under "decided"; it takes those
     under "visible", which it does not know, for complete.
     """
@@ -463,7 +524,7 @@ class OrphanRecord:
         return dump({"pid": self.producer_id, "aborted": list(self.aborted)})
 
     @staticmethod
-    def decode(value: dict[str, Any]) -> OrphanRecord:
+    def decode(value: OrphanForm) -> OrphanRecord:
         """Builds the record from what `parse` returned."""
         return OrphanRecord(value["pid"], tuple(value["aborted"]))
 
@@ -499,13 +560,13 @@ class RemovedIds:
         return dump({"pid": 0, "aborted": [], "removed": [self.producer_id, self.txn_no]})
 
     @staticmethod
-    def decode(value: dict[str, Any]) -> RemovedIds:
+    def decode(value: OrphanForm) -> RemovedIds:
         """Builds the record from what `parse` returned."""
         producer_id, txn_no = value["removed"]
         return RemovedIds(int(producer_id), int(txn_no))
 
 
-def _orphan_or_removed(value: dict[str, Any]) -> OrphanRecord | RemovedIds:
+def _orphan_or_removed(value: OrphanForm) -> OrphanRecord | RemovedIds:
     return RemovedIds.decode(value) if "removed" in value else OrphanRecord.decode(value)
 
 

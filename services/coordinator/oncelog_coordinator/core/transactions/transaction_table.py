@@ -51,7 +51,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from oncelog_coordinator.core.decision import Decision, LogRecord, Note
+from oncelog_coordinator.core.decision import Command, Decision, LogRecord, Note
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.transactions import abandoned_decisions as healing
 from oncelog_coordinator.core.transactions import client_decisions as client
@@ -109,7 +109,7 @@ class TransactionTable:
 
     # ------------------------------------------------------------ reading
 
-    def decide(self, command: cmd.TransactionCommand, now_ms: int) -> Decision:
+    def decide(self, command: Command[object], now_ms: int) -> Decision:
         """Decides about a command. Raises `OncelogError` to refuse it."""
         if isinstance(command, cmd.Tick):
             limit = self.index.limits.expire_per_tick

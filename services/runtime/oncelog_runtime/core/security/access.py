@@ -20,7 +20,7 @@ CALLERS_MAX: Final = 4_096
 
 
 class Decided(NamedTuple):
-    """A decision of the rules: who wanted to do what, from where, and what became of it."""
+    """A decision of the rules: the caller, what it wanted to do, from where, and the outcome."""
 
     principal: str
     peer: str

@@ -187,7 +187,7 @@ def check_principal(principal: str, *, wildcard: bool = True) -> str:
     if not fits or (WILDCARD in name and not (wildcard and name == WILDCARD)):
         raise InvalidRequestError(
             "a principal is User:<name> with printable characters"
-            + (", or User:* for everybody" if wildcard else ", without *"),
+            + (", or User:* for every principal" if wildcard else ", without *"),
             given=ascii(principal[:64]),
         )
     return principal

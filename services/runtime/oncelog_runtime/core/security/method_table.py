@@ -10,13 +10,15 @@ Rule 4: existence is not revealed. A question about a name is decided by the nam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableSequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
+from oncelog_runtime.core.security import message_fields as f
 from oncelog_runtime.core.security.access import Access
 from oncelog_runtime.core.security.acl import CLUSTER_NAME, Operation, ResourceType
 
+T = TypeVar("T")
 _O, _R = Operation, ResourceType
 _DRAIN_STATUS: Final = 0
 _DECOMMISSION_STATUS: Final = 0
@@ -42,6 +44,8 @@ class Question(NamedTuple):
 
 Alternatives = tuple[Question, ...]
 """One of them is enough; a refusal names the first one."""
+Item = str | f.OfTopicId
+"""An item of a request: the name of a topic, or a message that holds the id of one."""
 Asks = Callable[[Any], Iterator[Alternatives]]
 Hides = Callable[[Any, Any, Access], None]
 """(request, reply, caller): removes items from the reply."""
@@ -66,15 +70,15 @@ class Each:
     applies: Callable[[Any], bool] | None = None
     says_more: bool = False
 
-    def questions(self, item: Any) -> Iterator[Alternatives]:
+    def questions(self, item: Item) -> Iterator[Alternatives]:
         """Yields all questions about one item."""
         yield (self.question(item),)
         if self.asks is not None:
             yield from self.asks(item)
 
-    def question(self, item: Any) -> Question:
+    def question(self, item: Item) -> Question:
         """Returns the question about the topic of an item."""
-        if self.by_name:
+        if isinstance(item, str):
             return Question(self.operation, _R.TOPIC, item)
         return Question(self.operation, _R.TOPIC, item.topic_id, by_id=True)
 
@@ -96,59 +100,59 @@ def _one(operation: Operation, resource_type: ResourceType, name: str, *, by_id:
 
 
 def _cluster(operation: Operation) -> Asks:
-    def asks(_request: Any) -> Iterator[Alternatives]:
+    def asks(_request: object) -> Iterator[Alternatives]:
         yield _one(operation, _R.CLUSTER, CLUSTER_NAME)
 
     return asks
 
 
 def _topic(operation: Operation) -> Asks:
-    def asks(request: Any) -> Iterator[Alternatives]:
+    def asks(request: f.OfTopic) -> Iterator[Alternatives]:
         yield _one(operation, _R.TOPIC, request.topic)
 
     return asks
 
 
 def _topic_id(operation: Operation) -> Asks:
-    def asks(request: Any) -> Iterator[Alternatives]:
+    def asks(request: f.OfTopicId) -> Iterator[Alternatives]:
         yield _one(operation, _R.TOPIC, request.topic_id, by_id=True)
 
     return asks
 
 
 def _group(operation: Operation) -> Asks:
-    def asks(request: Any) -> Iterator[Alternatives]:
+    def asks(request: f.OfGroup) -> Iterator[Alternatives]:
         yield _one(operation, _R.GROUP, request.group_id)
 
     return asks
 
 
 def _transactional_id(operation: Operation) -> Asks:
-    def asks(request: Any) -> Iterator[Alternatives]:
+    def asks(request: f.OfTransactionalId) -> Iterator[Alternatives]:
         yield _one(operation, _R.TRANSACTIONAL_ID, request.transactional_id)
 
     return asks
 
 
-def _named_transaction(request: Any) -> Iterator[Alternatives]:
+def _named_transaction(request: f.OfNamedTransaction) -> Iterator[Alternatives]:
     yield _one(_O.WRITE, _R.TRANSACTIONAL_ID, request.name.transactional_id)
 
 
-def _item_of_transaction(item: Any) -> Iterator[Alternatives]:
+def _item_of_transaction(item: f.OfTransactionalId) -> Iterator[Alternatives]:
     if item.transactional_id:
         yield _one(_O.WRITE, _R.TRANSACTIONAL_ID, item.transactional_id)
 
 
-def _produce_records(request: Any) -> Iterator[Alternatives]:
+def _produce_records(request: f.TopicRecords) -> Iterator[Alternatives]:
     yield _one(_O.WRITE, _R.TOPIC, request.topic)
     yield from _item_of_transaction(request)
 
 
-def _create_topic(request: Any) -> Iterator[Alternatives]:
+def _create_topic(request: f.OfTopic) -> Iterator[Alternatives]:
     yield (Question(_O.CREATE, _R.TOPIC, request.topic), Question(_O.CREATE, _R.CLUSTER, CLUSTER_NAME))
 
 
-def _alter_topic(request: Any) -> Iterator[Alternatives]:
+def _alter_topic(request: f.TopicChange) -> Iterator[Alternatives]:
     if request.partitions:
         yield _one(_O.ALTER, _R.TOPIC, request.topic)
     if request.set or request.unset or not request.partitions:
@@ -156,14 +160,14 @@ def _alter_topic(request: Any) -> Iterator[Alternatives]:
 
 
 def _unless_status(status: int) -> Asks:
-    def asks(request: Any) -> Iterator[Alternatives]:
+    def asks(request: f.DrainRequest) -> Iterator[Alternatives]:
         operation = _O.DESCRIBE if request.action == status else _O.ALTER
         yield _one(operation, _R.CLUSTER, CLUSTER_NAME)
 
     return asks
 
 
-def _init_producer_id(request: Any) -> Iterator[Alternatives]:
+def _init_producer_id(request: f.OfTransactionalId) -> Iterator[Alternatives]:
     if request.transactional_id:
         yield _one(_O.WRITE, _R.TRANSACTIONAL_ID, request.transactional_id)
     else:
@@ -173,7 +177,7 @@ def _init_producer_id(request: Any) -> Iterator[Alternatives]:
         )
 
 
-def _enrol(request: Any) -> Iterator[Alternatives]:
+def _enrol(request: f.Enrolment) -> Iterator[Alternatives]:
     yield from _named_transaction(request)
     for item in request.partitions:
         yield _one(_O.WRITE, _R.TOPIC, item.topic_id, by_id=True)
@@ -181,41 +185,41 @@ def _enrol(request: Any) -> Iterator[Alternatives]:
         yield _one(_O.READ, _R.GROUP, group)
 
 
-def _with_token(request: Any) -> Iterator[Alternatives]:
+def _with_token(request: f.OfToken) -> Iterator[Alternatives]:
     yield _one(_O.WRITE, _R.TRANSACTIONAL_ID, request.transactional_id)
     if request.token.app_id:
         yield _one(_O.WRITE, _R.TOKEN_APP_ID, request.token.app_id)
 
 
-def _commit_offsets(request: Any) -> Iterator[Alternatives]:
+def _commit_offsets(request: f.OfMember) -> Iterator[Alternatives]:
     yield _one(_O.READ, _R.GROUP, request.member.group_id)
 
 
-def _send_offsets(request: Any) -> Iterator[Alternatives]:
+def _send_offsets(request: f.SentOffsets) -> Iterator[Alternatives]:
     yield from _named_transaction(request)
     yield _one(_O.READ, _R.GROUP, request.member.group_id)
     for item in request.offsets:
         yield _one(_O.READ, _R.TOPIC, item.topic_id, by_id=True)
 
 
-def _group_heartbeat(request: Any) -> Iterator[Alternatives]:
+def _group_heartbeat(request: f.Heartbeat) -> Iterator[Alternatives]:
     yield _one(_O.READ, _R.GROUP, request.group_id)
     for topic in request.subscription.topics:
         yield _one(_O.DESCRIBE, _R.TOPIC, topic)
 
 
-def _delete_offsets(request: Any) -> Iterator[Alternatives]:
+def _delete_offsets(request: f.DeletedOffsets) -> Iterator[Alternatives]:
     yield _one(_O.DELETE, _R.GROUP, request.group_id)
     for item in request.partitions:
         yield _one(_O.READ, _R.TOPIC, item.topic_id, by_id=True)
 
 
-def _check_acl(request: Any) -> Iterator[Alternatives]:
+def _check_acl(request: f.OfPrincipal) -> Iterator[Alternatives]:
     if request.principal:  # without one it is about the caller itself, which is always allowed
         yield _one(_O.DESCRIBE, _R.CLUSTER, CLUSTER_NAME)
 
 
-def _describe_quota(request: Any) -> Iterator[Alternatives]:
+def _describe_quota(request: f.OfSubject) -> Iterator[Alternatives]:
     if request.subject:  # without one it is about the caller itself, which is always allowed
         yield _one(_O.DESCRIBE_CONFIGS, _R.CLUSTER, CLUSTER_NAME)
 
@@ -223,7 +227,7 @@ def _describe_quota(request: Any) -> Iterator[Alternatives]:
 # ---------------------------------------------------------------- what is left out of answers
 
 
-def _keep(items: Any, is_seen: Callable[[Any], bool]) -> None:
+def _keep(items: MutableSequence[T], is_seen: Callable[[T], bool]) -> None:
     """Drops items that are not visible from a repeated field."""
     hidden = [number for number, item in enumerate(items) if not is_seen(item)]
     for number in reversed(hidden):
@@ -234,25 +238,25 @@ def _sees_topic(access: Access, topic_id: str) -> bool:
     return access.allows_topic(_O.DESCRIBE, topic_id)
 
 
-def _metadata(request: Any, reply: Any, access: Access) -> None:
+def _metadata(request: f.TopicsRequest, reply: f.TopicsReply, access: Access) -> None:
     """Hides topics when all were requested. Topics requested by name are items of the request."""
     if request.all_topics:
         _keep(reply.topics, lambda topic: access.allows(_O.DESCRIBE, _R.TOPIC, topic.name))
 
 
-def _moves(_request: Any, reply: Any, access: Access) -> None:
+def _moves(_request: object, reply: f.MovesReply, access: Access) -> None:
     _keep(reply.moves, lambda move: _sees_topic(access, move.topic_id))
 
 
-def _fetched_offsets(_request: Any, reply: Any, access: Access) -> None:
+def _fetched_offsets(_request: object, reply: f.OffsetsReply, access: Access) -> None:
     _keep(reply.offsets, lambda item: _sees_topic(access, item.topic_id))
 
 
-def _groups(_request: Any, reply: Any, access: Access) -> None:
+def _groups(_request: object, reply: f.GroupsReply, access: Access) -> None:
     _keep(reply.groups, lambda group: access.allows(_O.DESCRIBE, _R.GROUP, group.group_id))
 
 
-def _described_group(_request: Any, reply: Any, access: Access) -> None:
+def _described_group(_request: object, reply: f.GroupReply, access: Access) -> None:
     _keep(reply.offsets, lambda item: _sees_topic(access, item.offset.topic_id))
     for pending in reply.pending:
         _keep(pending.offsets, lambda item: _sees_topic(access, item.topic_id))
@@ -262,21 +266,21 @@ def _described_group(_request: Any, reply: Any, access: Access) -> None:
         _keep(member.topics, lambda topic: access.allows(_O.DESCRIBE, _R.TOPIC, topic))
 
 
-def _assignment(_request: Any, reply: Any, access: Access) -> None:
+def _assignment(_request: object, reply: f.HeartbeatReply, access: Access) -> None:
     _keep(reply.assignment.topics, lambda item: _sees_topic(access, item.topic_id))
 
 
-def _transactions(_request: Any, reply: Any, access: Access) -> None:
+def _transactions(_request: object, reply: f.TransactionsReply, access: Access) -> None:
     _keep(reply.transactions, lambda info: access.allows(_O.DESCRIBE, _R.TRANSACTIONAL_ID, info.transactional_id))
     for info in reply.transactions:
         _parts(info, access)
 
 
-def _described_transaction(_request: Any, reply: Any, access: Access) -> None:
+def _described_transaction(_request: object, reply: f.TransactionReply, access: Access) -> None:
     _parts(reply.transaction, access)
 
 
-def _parts(info: Any, access: Access) -> None:
+def _parts(info: f.TransactionInfo, access: Access) -> None:
     _keep(info.partitions, lambda item: _sees_topic(access, item.topic_id))
     _keep(info.groups, lambda group: access.allows(_O.DESCRIBE, _R.GROUP, group))
     _keep(info.tokens, lambda token: access.allows(_O.DESCRIBE, _R.TOKEN_APP_ID, token.app_id))

@@ -184,7 +184,7 @@ def test_the_error_of_max_ids_says_what_is_kept_and_what_to_do() -> None:
     job(driver, "kept", expires=False)
     for tid in ("passes-1", "passes-2"):
         used_once(driver, tid)
-    with pytest.raises(errors.ResourceExhaustedError, match=r"1 of them are kept for ever.*transactionalId") as caught:
+    with pytest.raises(errors.ResourceExhaustedError, match=r"1 of them are kept forever.*transactionalId") as caught:
         driver.init("one-more")
     assert caught.value.context["kept_for_ever"] == "1"
     pass_time(driver)

@@ -1,4 +1,4 @@
-"""The spans of a shard: one group commit per recorded command, and the markers that it causes."""
+"""A decided transaction has one span and one duration until all of its markers are committed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from oncelog.wire import methods
 from oncelog_coordinator.core.transactions import commands as cmd
 from oncelog_coordinator.core.transactions.records import Target
 from oncelog_coordinator.effects.known_topics import KnownTopics
+from oncelog_coordinator.effects.marker_observer import MarkerObserver, MarkerObservers, MarkerSpans, MarkerTimes
 from oncelog_coordinator.effects.markers import MarkerSender
+from oncelog_coordinator.shard.coordinator_metrics import CoordinatorMetrics
+from oncelog_runtime.observability.metrics import NodeMetrics
+from oncelog_runtime.process.bugs import Bugs
 from oncelog_runtime.sim import SimWorld
 from tests.spans import Recorder, error_type, recording_tracer
 from tests.unit.coordinator.fake_cluster import BROKER, USER_TOPIC_ID, Cluster, FakeTransport
-from tests.unit.coordinator.fake_log import FakePartition
 from tests.unit.coordinator.marker_place import Life
-from tests.unit.coordinator.shard_host import INIT, Host
 
 PARENT = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
 OTHER = "00-" + "c" * 32 + "-" + "d" * 16 + "-01"
@@ -32,51 +34,6 @@ OTHER = "00-" + "c" * 32 + "-" + "d" * 16 + "-01"
 def world() -> Iterator[SimWorld]:
     with SimWorld(7) as one:
         yield one
-
-
-def in_trace(context: str, work: Any) -> asyncio.Task[Any]:
-    """The work as a handler runs it: in a task whose context is the call's."""
-
-    async def run() -> Any:
-        TRACEPARENT.set(context)
-        return await work
-
-    return asyncio.get_running_loop().create_task(run())
-
-
-def test_a_recorded_command_is_one_group_commit_and_the_append_works_for_all(world: SimWorld) -> None:
-    tracer, spans = recording_tracer()
-    partition = FakePartition()
-    appended_for: list[tuple[str, tuple[str, ...]]] = []
-
-    async def scenario() -> None:
-        host = Host(world, partition)
-        host.shard._tracer = tracer
-        await host.begin()
-        log = host.shard.life._log
-        append = log.append
-
-        def noting(items: Any) -> Any:
-            appended_for.append((TRACEPARENT.get(), LINKS.get()))
-            return append(items)
-
-        log.append = noting  # type: ignore[method-assign]
-        one = in_trace(PARENT, host.shard.ask(INIT))
-        two = in_trace(OTHER, host.shard.ask(cmd.InitProducerId("u", 60_000, "", 77)))
-        await asyncio.gather(one, two)
-        await host.shard.ask(cmd.InitProducerId("v", 60_000, "", 78))
-        await host.end()
-
-    world.run(scenario())
-    first, second = (span for span in spans.ended if span.name == "group.commit")
-    assert {first.parent.span_id, second.parent.span_id} == {int("b" * 16, 16), int("d" * 16, 16)}
-    assert first.attributes["oncelog.group.commands"] == 2
-    assert first.attributes["oncelog.command"] == "InitProducerId"
-    (parent, links), after = appended_for[0], appended_for[1]
-    assert tracing.parse_traceparent(parent)[1] == first.context.span_id  # type: ignore[index]
-    assert [tracing.parse_traceparent(link)[1] for link in links] == [second.context.span_id]  # type: ignore[index]
-    assert after == (tracing.NOBODY, ()), "a command that is not recorded belongs to nobody's trace"
-    assert spans.open == {}
 
 
 class Markers:
@@ -99,7 +56,7 @@ class Markers:
         cluster: Any = self.cluster
         life: Any = Life()
         topics = KnownTopics(cluster, self.cluster.view)
-        self.sender = MarkerSender(life, 2, transport, self.cluster.view, topics, 1_000, self.tracer)
+        self.sender = MarkerSender(life, 2, transport, self.cluster.view, topics, 1_000, MarkerSpans(self.tracer))
 
     def send(self, context: str, txn_no: int) -> None:
         TRACEPARENT.set(context)
@@ -156,3 +113,50 @@ def test_markers_of_an_unrecorded_transaction_have_none(world: SimWorld) -> None
     place = world.run(scenario())
     assert settle(place.spans) == []
     assert place.called_for[0] == (tracing.NOBODY, ())
+
+
+SENT = cmd.SendMarkers("t", 7, 1, 0, True, None, (Target(USER_TOPIC_ID, 0, 1),), ())
+
+
+def test_the_time_from_the_decision_to_the_last_marker_is_measured_once(world: SimWorld) -> None:
+    now_s = [1.0]
+    node = NodeMetrics(lambda: now_s[0])
+    metrics = CoordinatorMetrics(node, Bugs(node, world.node("a").clock))
+    times = MarkerTimes(metrics)
+    times.sent(SENT)
+    now_s[0] = 3.5
+    for _ in range(2):  # of a copy nothing is known any more
+        times.visible(cmd.BecameVisible("t", 1))
+    assert sum(metrics.mark.counts) == 1
+    assert metrics.mark.total == 2.5
+
+
+def test_all_observers_are_called_in_their_order() -> None:
+    class Noting(MarkerObserver):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def sent(self, effect: cmd.SendMarkers) -> None:
+            noted.append(f"{self.name} sent")
+
+        def calling(self, keys: Any) -> None:
+            noted.append(f"{self.name} calling")
+
+        def calling_later(self, keys: Any) -> None:
+            noted.append(f"{self.name} calling later")
+
+        def visible(self, effect: cmd.BecameVisible) -> None:
+            noted.append(f"{self.name} visible")
+
+        def closed(self) -> None:
+            noted.append(f"{self.name} closed")
+
+    noted: list[str] = []
+    both = MarkerObservers(Noting("a"), MarkerObserver(), Noting("b"))
+    both.sent(SENT)
+    both.calling(())
+    both.calling_later(())
+    both.visible(cmd.BecameVisible("t", 1))
+    both.closed()
+    events = ("sent", "calling", "calling later", "visible", "closed")
+    assert noted == [f"{name} {event}" for event in events for name in ("a", "b")]
