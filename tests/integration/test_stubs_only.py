@@ -214,6 +214,35 @@ def outcome_of(name: str, session: co.InitProducerIdReply) -> co.GetOutcomeReque
     return co.GetOutcomeRequest(transactional_id=name, txn_no=session.next_txn_no)
 
 
+def test_a_member_joins_a_group_hands_over_and_waits_for_news(caller: Caller, new_topic: Callable[..., str]) -> None:
+    topic, group = new_topic(4), f"members-{caller.first}"
+
+    def heartbeat(member: str, **more: Any) -> Any:
+        return caller.coordinator("GroupHeartbeat", co.GroupHeartbeatRequest(group_id=group, member_id=member, **more))
+
+    def owned(reply: Any) -> list[int]:
+        return [number for item in reply.assignment.topics for number in item.partitions]
+
+    first = heartbeat("a", subscription=co.GroupSubscription(version=1, pattern=topic))
+    while len(owned(first)) < 4:  # the coordinator has not seen the new topic yet
+        number = first.assignment.number
+        first = heartbeat("a", member_epoch=first.member_epoch, assignment_received=number, assignment_applied=number)
+        time.sleep(AGAIN_S)
+    second = heartbeat("b", subscription=co.GroupSubscription(version=1, topics=[topic]))
+    epoch, number = first.member_epoch, first.assignment.number
+    told = heartbeat("a", member_epoch=epoch, assignment_received=number, assignment_applied=number, max_wait_ms=3_000)
+    assert len(owned(told)) == 2, "it is told at once to let go of the others"
+    heartbeat(
+        "a", member_epoch=epoch, assignment_received=told.assignment.number, assignment_applied=told.assignment.number
+    )
+    got = heartbeat("b", member_epoch=second.member_epoch, max_wait_ms=3_000)
+    assert sorted(owned(got) + owned(told)) == [0, 1, 2, 3]
+    described = caller.coordinator("DescribeGroup", co.DescribeGroupRequest(group_id=group))
+    assert [member.member_id for member in described.members] == ["a", "b"]
+    for member in ("a", "b"):
+        heartbeat(member, member_epoch=-1)
+
+
 def test_offsets_of_many_groups_are_found_whoever_owns_their_shards(
     caller: Caller, new_topic: Callable[..., str]
 ) -> None:

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from oncelog.errors import ConfigError, CorruptMessageError, OncelogError
 from oncelog.types import BrokerRef
-from oncelog_coordinator.core.offsets.offset_records import decode_group_record
-from oncelog_coordinator.core.offsets.offset_table import OffsetTable
+from oncelog_coordinator.core.groups.shard_table import GroupShardTable
 from oncelog_coordinator.core.transactions.records import decode_transaction_record
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
 from oncelog_partition_leader.log.topic_config import TopicConfig, canonical, effective
@@ -197,17 +196,25 @@ add(Target("txn_record", txn_record, (CorruptMessageError,), txn_records, words=
 def group_record(data: bytes) -> object:
     """A record of `__consumer_offsets`, and the table that it is replayed into."""
     key, value = split(data)
-    return decode_group_record(key, value)
+    return GroupShardTable().decode(key, value)
 
 
 def group_records() -> Iterator[bytes]:
+    from oncelog_coordinator.core.groups.group_commands import Heartbeat, Join, SeeTopics, Topology
+    from oncelog_coordinator.core.groups.group_records import Identity, Subscription
     from oncelog_coordinator.core.offsets import offset_commands as cmd
     from oncelog_coordinator.core.offsets.offset_records import OffsetValue
     from oncelog_coordinator.core.transactions.commands import TxnName
 
-    table = OffsetTable()
+    table = GroupShardTable()
     value = OffsetValue(TOPIC_ID, "orders", 0, 5, -1, "m")
+    seen = SeeTopics(Topology((0, 1), {"orders": TOPIC_ID}, {TOPIC_ID: 3}))
+    for note in table.decide(seen, 1_000).notes:
+        table.apply(note)
+    wants = Join(Subscription(1, ("orders",), "o.*", "range"), Identity("i", "r", "c"))
     for command in (
+        Heartbeat("members", "m1", 0, join=wants),
+        Heartbeat("members", "m1", -1),
         cmd.CommitOffsets(cmd.Member("g"), 0, (value,)),
         cmd.SendOffsets(TxnName("t", 7, 1, 0), 3, cmd.Member("g"), 1, (value,)),
         cmd.GroupMarker("g", 7, 1, True, 3, 2),
@@ -224,7 +231,7 @@ add(
         group_record,
         (CorruptMessageError,),
         group_records,
-        words=(*JSON_WORDS, b"offset:", b"pending:"),
+        words=(*JSON_WORDS, b"offset:", b"pending:", b"ended:-1:"),
     )
 )
 

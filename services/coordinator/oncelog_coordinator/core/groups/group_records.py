@@ -23,6 +23,7 @@ from oncelog_coordinator.core.transactions.records import Tombstone, dump, parse
 
 _PREFIX: Final = "ended:-"
 _GROUP_SLOT: Final = 0
+_DIGITS_MAX: Final = 18
 _AS_ENDED: Final = {"up_to": 0, "shard": -1, "epoch": -1}
 """The fields that the previous version reads."""
 _MEMBER_BYTES: Final = 600
@@ -42,6 +43,8 @@ def parse_membership_key(key: str) -> tuple[int, str] | None:
     if not key.startswith(_PREFIX):
         return None
     number, _, group_id = key.removeprefix(_PREFIX).partition(":")
+    if not number.isdecimal() or not number.isascii() or len(number) > _DIGITS_MAX:
+        return None
     return int(number) - 1, group_id
 
 

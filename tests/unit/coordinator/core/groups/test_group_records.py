@@ -48,6 +48,7 @@ def test_a_key_names_slot_and_group() -> None:
     assert parse_membership_key(GROUP.key) == (0, "g:1")
     assert parse_membership_key("ended:5:g") is None
     assert parse_membership_key("offset:x:1:g") is None
+    assert not any(map(parse_membership_key, ("ended:-x:g", "ended:-", "ended:-²:g", f"ended:-{'9' * 5_000}:g")))
     assert decode_membership_record(GROUP.key, None) == Tombstone(GROUP.key)
 
 
