@@ -19,6 +19,7 @@ from oncelog_partition_leader.partition.append_trace import AppendTrace
 from oncelog_partition_leader.partition.commands import AppendBatch, AppendMarkerCommand
 from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_partition_leader.replication.feed import Feed
+from oncelog_partition_leader.replication.observe.metrics_observer import NOTHING
 from oncelog_partition_leader.replication.observe.observer import BrokerObserver
 
 
@@ -52,7 +53,7 @@ class TraceObserver:
         """Makes the span of a follower's append, if the request carries data of a recorded trace."""
         parent = TRACEPARENT.get()
         if not size_bytes or not tracing.is_sampled(parent):
-            return self._counting.follows(size_bytes, partitions)
+            return NOTHING
         named = {span_names.APPEND_BYTES: size_bytes, span_names.APPEND_BATCHES: partitions}
         return _Ends(self._tracer.start(span_names.LOG_APPEND, tracing.Kind.INTERNAL, parent, named))
 
