@@ -29,7 +29,10 @@ _RETRY_S = 0.2
 
 
 class Registration:
-    """Keeps this broker registered. It calls `on_incarnation(ref)` after each new one, `on_replaced()` when it lost its id."""
+    """Keeps this broker registered. It calls `on_incarnation(ref)` after each new one, `on_replaced()` when it lost its id.
+
+    It has some 18 fields, since the value that it writes is kept beside the state of its lease.
+    """
 
     def __init__(
         self,

@@ -11,7 +11,8 @@ from oncelog_partition_leader.core.replication.replica_set import Isr
 from oncelog_partition_leader.partition.broker_metrics import BrokerMetrics
 from oncelog_partition_leader.replication.feed import Feed
 
-_NOTHING: Final = nullcontext()
+NOTHING: Final = nullcontext()
+"""The context of what is not observed, made once."""
 
 
 class MetricsObserver:
@@ -25,7 +26,7 @@ class MetricsObserver:
 
     def follows(self, size_bytes: int, partitions: int) -> AbstractContextManager[None]:
         """Counts nothing."""
-        return _NOTHING
+        return NOTHING
 
     def fetched(self, topic: str, records: int, size_bytes: int) -> None:
         """Counts the records and bytes that go out, by topic."""

@@ -16,6 +16,7 @@ from oncelog.trace.trace_context import TRACEPARENT
 from oncelog.v1 import partition_pb2 as pb
 from oncelog_partition_leader.core.replication.replica_set import Isr
 from oncelog_partition_leader.replication.feed import Feed
+from oncelog_partition_leader.replication.observe.metrics_observer import NOTHING
 from oncelog_partition_leader.replication.observe.observer import BrokerObserver
 
 
@@ -41,7 +42,7 @@ class TraceObserver:
         """Makes the span of a follower's append, if the request carries data of a recorded trace."""
         parent = TRACEPARENT.get()
         if not size_bytes or not tracing.is_sampled(parent):
-            return self._counting.follows(size_bytes, partitions)
+            return NOTHING
         named = {span_names.APPEND_BYTES: size_bytes, span_names.APPEND_BATCHES: partitions}
         return _Ends(self._tracer.start(span_names.LOG_APPEND, tracing.Kind.INTERNAL, parent, named))
 
