@@ -123,7 +123,7 @@ def written(world: World) -> list[bytes | None]:
 @pytest.mark.parametrize(
     ("shown", "error", "words"),
     [
-        (lambda: token(lives_s=-60), errors.TokenExpiredError, "over"),
+        (lambda: token(lives_s=-60), errors.TokenExpiredError, "expired"),
         (lambda: token(aud="other"), errors.AuthenticationError, "another audience"),
         (lambda: token(iss="https://evil"), errors.AuthenticationError, "another issuer"),
         (lambda: token(key="k2"), errors.AuthenticationError, "does not publish"),

@@ -240,6 +240,7 @@ _NAMES = (
     *("leader-epochs", "clean-shutdown", "partition.json", "seal.json", "custody.json", "snapshot", "second.log"),
 )
 _FILE = struct.Struct("<BI")
+_EPOCH_MAX = (1 << 31) - 1
 
 
 def packed_folder(files: dict[str, bytes]) -> bytes:
@@ -280,8 +281,10 @@ def log_folder(data: bytes) -> object:
             log = await PartitionLog.open(disk, DIRECTORY, LogConfig(), NOW_MS)
             log.check()
             found = contents(log)
-            write(log, made(), epoch=max(log.epochs.epoch_of(log.log_end_offset - 1), 0) + 1)
-            log.check()
+            epoch = max(log.epochs.epoch_of(log.log_end_offset - 1), 0)
+            if epoch < _EPOCH_MAX:  # else there is no next leader
+                write(log, made(), epoch=epoch + 1)
+                log.check()
             return found
 
         return loop.run(test())

@@ -142,8 +142,16 @@ def replay_states(
     states = _snapshot_at_or_below(disk, directory, config, end_offset, segments[0].base_offset)
     for _ in _replay(states, segments, tag, end_offset):
         pass
-    assert states.end_offset == end_offset, "the end is a batch's beginning"
+    _require_end(states, end_offset)
     return states
+
+
+def _require_end(states: ProducerStates, end_offset: int) -> None:
+    """Raises `StorageError` (rot) when a replay did not come to its end: the snapshot before it ends within a batch."""
+    if states.end_offset != end_offset:
+        raise StorageError(
+            "the producer snapshot does not end where a batch begins", reason="rot", end_offset=states.end_offset
+        )
 
 
 def states_from(snapshot: bytes | None, offset: int, config: LogConfig) -> ProducerStates:
@@ -504,6 +512,7 @@ class _Recovery:
         for entry in _replay(states, self._segments, self._tag, self._end):
             if entry.marker_offset >= limit:
                 self._aborted.add(entry)
+        _require_end(states, self._end)
         return states
 
 

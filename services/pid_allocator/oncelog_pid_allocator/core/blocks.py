@@ -16,6 +16,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Final
 
+from oncelog.core.malformed import MALFORMED
 from oncelog.errors import AllocatorRolledBackError, IdSpaceExhaustedError, InvalidRequestError
 from oncelog_runtime.metadata.cluster_keys import SHARD_WRITER_BASE, producer_id_floor
 
@@ -41,9 +42,12 @@ class Block:
 
     @staticmethod
     def decode(data: bytes) -> Block:
-        """Builds the block from the value in etcd."""
-        value = json.loads(data)
-        return Block(int(value["block_start"]), int(value["block_end"]), str(value["broker"]))
+        """Builds the block from the value in etcd. Raises `AllocatorRolledBackError` for a value that is no block."""
+        try:
+            value = json.loads(data)
+            return Block(int(value["block_start"]), int(value["block_end"]), str(value["broker"]))
+        except MALFORMED as error:
+            raise AllocatorRolledBackError("the id block in etcd is damaged; repair the key by hand") from error
 
 
 def next_block(previous: Block | None, now_ms: int, owner: str) -> Block:

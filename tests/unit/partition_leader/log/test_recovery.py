@@ -6,7 +6,7 @@ import pytest
 
 from oncelog.errors import CorruptMessageError, StorageError
 from oncelog_partition_leader.core.producers.producer_state import ProducerStates
-from oncelog_partition_leader.log.checkpoints import RESETTING, RecoveryPoint
+from oncelog_partition_leader.log.checkpoints import RESETTING, RecoveryPoint, snapshot_path
 from oncelog_partition_leader.log.partition_log import LogConfig
 from oncelog_partition_leader.log.recovery import (
     begin_anew,
@@ -169,6 +169,26 @@ def test_a_snapshot_of_a_later_offset_or_a_damaged_one_is_refused() -> None:
     for bad in (states.snapshot(), b"", states.snapshot()[:-1]):
         with pytest.raises(CorruptMessageError):
             states_from(bad, 8, SMALL)
+
+
+def test_a_snapshot_that_ends_within_a_batch_is_refused() -> None:
+    """Found by fuzzing: the log opened with a producer state that ended before the log did."""
+
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk)
+        write(log, batch(7, 0, count=3))
+        end = log.log_end_offset
+        await log.close()
+        states = ProducerStates()
+        states.end_offset = end - 1
+        await disk.write_atomic(snapshot_path(DIRECTORY, end - 1), states.snapshot())
+        for name in disk.list(DIRECTORY):
+            if name.endswith(".snapshot") and name != snapshot_path("", end - 1).lstrip("/"):
+                disk.remove(f"{DIRECTORY}/{name}")
+        with pytest.raises(StorageError, match="does not end where a batch begins"):
+            await open_log(disk)
+
+    run(test)
 
 
 def test_the_state_at_a_batchs_beginning_is_found_again() -> None:

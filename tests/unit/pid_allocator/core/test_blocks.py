@@ -28,6 +28,12 @@ def test_the_value_in_etcd_is_the_documented_json() -> None:
     assert Block.decode(data) == Block(1000, 1999, "allocator-0")
 
 
+@pytest.mark.parametrize("value", [b"", b"{}", b"[1]", b'{"version":' + b"[" * 100_000, b'{"block_start":1e400}'])
+def test_a_damaged_value_in_etcd_says_so(value: bytes) -> None:
+    with pytest.raises(AllocatorRolledBackError, match="damaged; repair the key by hand"):
+        Block.decode(value)
+
+
 def test_blocks_follow_each_other_without_overlap() -> None:
     first = next_block(None, START_MS, "a")
     second = next_block(first, START_MS, "b")

@@ -130,6 +130,7 @@ def load(data: Buffer, expiration_ms: int) -> tuple[ProducerEntries, Transaction
         end_offset, log_time_ms = reader.take(_LOG)
         producers = _load_producers(reader, expiration_ms, log_time_ms)
         transactions = _load_transactions(reader)
+        transactions.check()
     except (AssertionError, ValueError, OverflowError, KeyError) as error:  # right checksum, impossible values
         raise CorruptMessageError("the producer snapshot holds values that cannot be") from error
     if not reader.at_end:

@@ -222,7 +222,7 @@ class Transactions:
             for producer_id in {name.txn_producer_id, *opened.writers}:
                 busy[producer_id] = busy.get(producer_id, 0) + 1
             for writer in opened.writers.values():
-                assert writer.records > 0
+                assert writer.records >= 0  # a batch without records keeps its sequences (compaction)
                 writer.window.check()
         assert busy == self.busy, "who takes part in open transactions"
         for known in self.ended.values():
