@@ -13,6 +13,7 @@ import struct
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -189,11 +190,23 @@ ATTACKS: dict[str, Callable[[Target], Awaitable[str]]] = {
 }
 
 
-def main() -> int:
-    """The stranger's process gives way to all others (SCHED_IDLE where it exists): elsewhere he has his own machine."""
+def give_way() -> None:
+    """This process gets the time that no other one wants: the stranger has a machine of his own elsewhere.
+
+    Linux may weigh whole sessions against each other (autogroup). There neither niceness nor SCHED_IDLE says anything to
+    the processes of another session, so this one gets a session of its own with the least weight.
+    """
+    os.setsid()
+    with contextlib.suppress(OSError):
+        Path("/proc/self/autogroup").write_text("19")
     os.nice(19)
     if hasattr(os, "SCHED_IDLE"):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
+def main() -> int:
+    """One attack."""
+    give_way()
     name, address, topic_id = sys.argv[1:]
     print(asyncio.run({**ATTACKS, "fill": fill}[name](Target(address, topic_id))))
     return 0

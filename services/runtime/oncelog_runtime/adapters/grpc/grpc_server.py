@@ -34,6 +34,7 @@ from oncelog_runtime.adapters.grpc import grpc_status
 from oncelog_runtime.adapters.grpc.grpc_tracing import ServerTracing
 from oncelog_runtime.adapters.grpc.half_messages import LOOK_S, HalfMessages, connection_of
 from oncelog_runtime.adapters.grpc.link.handler_faults import unexpected
+from oncelog_runtime.adapters.grpc.link.link_entrance import TOO_MANY
 from oncelog_runtime.adapters.grpc.link.link_host import LinkHost
 from oncelog_runtime.adapters.grpc.link.link_observer import link_observer
 from oncelog_runtime.adapters.grpc.link.server_link import SMALL_BYTES, ServerLink
@@ -96,8 +97,9 @@ class ServerOptions:
     """Per listener, from one address or of one principal."""
     max_unary_calls: int = 1024
     max_unary_calls_per_peer: int = 512
-    max_streams_per_connection: int = 16
-    """A link needs one, and so does each unary call; a client that needs more at once waits for its own calls."""
+    max_streams_per_connection: int = 64
+    """A link needs one, and so does each unary call; a client that needs more at once waits for its own calls. Before a client
+    has read this number it may begin more, and these fail as UNAVAILABLE: with 16, every eighth call of a burst of 30."""
     max_connection_idle_ms: int = 300_000
     """A connection without any stream is closed after this."""
     request_bytes: int = 0
@@ -363,7 +365,12 @@ class GrpcServer:
 
     def _connect(self, service: str, listener: Listener) -> Callable[[object, ServerContext], Awaitable[None]]:
         async def connect(_requests: object, context: ServerContext) -> None:
-            await ServerLink(self._host, service, context, _caller(context, listener)).run()
+            caller = _caller(context, listener)
+            if self._host.is_crowd(caller.listener, connection_of(caller.peer), peer_of(caller)):
+                # One of thousands: neither worth the objects of a link nor waiting for its hello.
+                self._host.metrics.link_refused(errors.ErrorCode.RESOURCE_EXHAUSTED)
+                await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, TOO_MANY)
+            await ServerLink(self._host, service, context, caller).run()
 
         return connect
 

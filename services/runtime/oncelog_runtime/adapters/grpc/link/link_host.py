@@ -88,17 +88,17 @@ class LinkHost:
         self.links_on[link.connection] += 1
         self.no_links.clear()
 
-    def is_crowd(self, link: Visitor) -> bool:
-        """Whether a link that begins is one too many to wait for its hello.
+    def is_crowd(self, listener: str, connection: str, peer: str) -> bool:
+        """Returns whether one more link would be too many to wait for its hello.
 
         Streams that all end at once are taken leave of one after the other, while everybody else waits: a connection, and an
         address that has not said its hellos, may hold few.
         """
-        let_in, links = self.let_in[link.listener, link.peer], self.links_of[link.listener, link.peer]
+        let_in, links = self.let_in[listener, peer], self.links_of[listener, peer]
         return (
-            self.links_on[link.connection] > MAX_LINKS_PER_CONNECTION
-            or links - let_in > MAX_GREETING_PER_PEER
-            or links > 2 * self.max_links_per_peer
+            self.links_on[connection] >= MAX_LINKS_PER_CONNECTION
+            or links - let_in >= MAX_GREETING_PER_PEER
+            or links >= 2 * self.max_links_per_peer
         )
 
     def rename(self, link: Visitor, peer: str) -> None:

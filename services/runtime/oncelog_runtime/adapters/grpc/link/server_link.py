@@ -45,7 +45,7 @@ from oncelog.trace.trace_context import TRACEPARENT
 from oncelog_runtime.adapters.grpc.half_messages import connection_of
 from oncelog_runtime.adapters.grpc.link.delayed_starts import DelayedStarts
 from oncelog_runtime.adapters.grpc.link.handler_faults import unexpected
-from oncelog_runtime.adapters.grpc.link.link_entrance import LINGER_S, TOO_MANY, Entrance
+from oncelog_runtime.adapters.grpc.link.link_entrance import LINGER_S, Entrance
 from oncelog_runtime.adapters.grpc.link.link_host import LinkHost, Visitor
 from oncelog_runtime.adapters.grpc.link.link_observer import UNOBSERVED
 from oncelog_runtime.adapters.grpc.server_context import ServerContext
@@ -179,9 +179,6 @@ class ServerLink:
 
     async def _greet(self) -> bool:
         """The hello of both sides; False when the peer was refused."""
-        if self._host.is_crowd(self._visitor):
-            self._host.metrics.link_refused(errors.ErrorCode.RESOURCE_EXHAUSTED)
-            await self._stream.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, TOO_MANY)  # not worth waiting for its hello
         try:
             async with asyncio.timeout(HELLO_TIMEOUT_S):
                 data = await self._stream.read()

@@ -40,27 +40,32 @@ def add(host: LinkHost, connection: str, peer: str = "10.0.0.7", *, let_in: bool
     return link
 
 
+def is_crowd(host: LinkHost, connection: str, peer: str = "10.0.0.7") -> bool:
+    return host.is_crowd("client", connection, peer)
+
+
 def test_a_connection_may_hold_few_links(host: LinkHost) -> None:
     for _ in range(MAX_LINKS_PER_CONNECTION):
-        assert not host.is_crowd(add(host, "10.0.0.7:1"))
-    one_too_many = add(host, "10.0.0.7:1")
-    assert host.is_crowd(one_too_many)
-    assert not host.is_crowd(add(host, "10.0.0.7:2"))
-    host.remove(one_too_many)
+        assert not is_crowd(host, "10.0.0.7:1")
+        add(host, "10.0.0.7:1")
+    assert is_crowd(host, "10.0.0.7:1")
+    assert not is_crowd(host, "10.0.0.7:2")
     host.remove(next(iter(host.links.values())))
-    assert not host.is_crowd(add(host, "10.0.0.7:1"))
+    assert not is_crowd(host, "10.0.0.7:1")
 
 
 def test_an_address_may_be_silent_on_few_links(host: LinkHost) -> None:
     for number in range(MAX_GREETING_PER_PEER):
-        assert not host.is_crowd(add(host, f"10.0.0.7:{number}"))
-    assert host.is_crowd(add(host, "10.0.0.7:9999"))
-    assert not host.is_crowd(add(host, "10.0.0.8:1", peer="10.0.0.8"))
+        assert not is_crowd(host, f"10.0.0.7:{number}")
+        add(host, f"10.0.0.7:{number}")
+    assert is_crowd(host, "10.0.0.7:9999")
+    assert not is_crowd(host, "10.0.0.8:1", peer="10.0.0.8")
 
 
 def test_links_that_were_let_in_are_not_among_the_silent_ones(host: LinkHost) -> None:
     for number in range(2 * MAX_GREETING_PER_PEER):
-        assert not host.is_crowd(add(host, f"10.0.0.7:{number}", let_in=True))
+        assert not is_crowd(host, f"10.0.0.7:{number}")
+        add(host, f"10.0.0.7:{number}", let_in=True)
 
 
 def test_what_has_ended_is_counted_nowhere(host: LinkHost) -> None:
