@@ -1,6 +1,7 @@
-"""Consume, transform, produce: copies one topic to another exactly once, its offsets inside its transactions.
+"""Consume, transform, produce: two members of a group copy one topic to another, their offsets inside their transactions.
 
-Rule: a copy is judged by the two topics at the end: the same values in the same order, each of them once.
+Rule 1: a copy is judged by the two topics at the end: the same values in the same order, each of them once.
+Rule 2: the members join, leave and fail at their own times, so partitions change hands while transactions are open.
 """
 
 from __future__ import annotations
@@ -13,38 +14,48 @@ from oncelog import errors
 from oncelog.client.client import Client
 from oncelog.client.consume.consumer import Consumer
 from oncelog.client.produce.producer import Producer
+from oncelog.types import TopicPartition
 from tests.simulation.history import Key, Records
 from tests.simulation.recorded import RETRY_S
 from tests.simulation.topics import COPY, PARTITIONS, WORK
 from tests.simulation.workload import Workload
 
 _GROUP: Final = "copiers"
+_MEMBERS: Final = 2
 
 
 class Copier:
-    """`committed` counts its transactions, `trouble` is its last error. After `finish_at` was given it ends when it has
-    copied all of it.
+    """`committed` counts its transactions, `moved` the partitions that its members were given, `trouble` is its last error.
+    After `finish_at` was given it ends when it has copied all of it.
     """
 
     def __init__(self, workload: Workload) -> None:
         self.committed = 0
+        self.moved = 0
         self.trouble: errors.OncelogError | None = None
         self.ends: dict[Key, int] | None = None
         self._workload = workload
-        self._is_done = False
+        self._reached: set[Key] = set()
 
     def finish_at(self, ends: dict[Key, int]) -> None:
         """The source ends here: copy what is left."""
         self.ends = ends
 
-    async def main(self, name: str) -> None:
+    async def main(self) -> None:
         """To be spawned; ends only after `finish_at`."""
+        await asyncio.gather(*(self._member(f"copier-{number}") for number in range(_MEMBERS)))
+
+    @property
+    def _is_done(self) -> bool:
+        return self.ends is not None and self._reached >= self.ends.keys()
+
+    async def _member(self, name: str) -> None:
         random = self._workload.cluster.world.random(name)
         client = self._workload.cluster.client(name, default_api_timeout_ms=6_000, close_timeout_ms=2_000)
         try:
             while not self._is_done:
                 try:
-                    await self._session(client, random)
+                    await self._session(client, name, random)
                 except errors.OncelogError as error:
                     self._workload.causes[f"copier {type(error).__name__}"] += 1
                     self.trouble = error
@@ -52,25 +63,27 @@ class Copier:
         finally:
             await client.close()
 
-    async def _session(self, client: Client, random: Random) -> None:
-        """One life of the copying process: it begins at the committed offsets."""
+    async def _session(self, client: Client, name: str, random: Random) -> None:
+        """One life of a member: it joins the group, and begins at the committed offsets of what it is given."""
         async with (
-            client.producer(
-                transactional_id="copier", transaction_timeout_ms=4_000, delivery_timeout_ms=6_000
-            ) as producer,
+            client.producer(transactional_id=name, transaction_timeout_ms=4_000, delivery_timeout_ms=6_000) as producer,
             client.consumer(group_id=_GROUP, auto_offset_reset="earliest", fetch_max_wait_ms=100) as consumer,
         ):
-            await consumer.assign([(WORK, p) for p in range(PARTITIONS)])
+            consumer.subscribe(WORK, on_assigned=self._given)
             for _ in range(random.randint(5, 30)):
-                if await self._is_at_the_end(consumer):
+                await self._look_at_the_end(consumer)
+                if self._is_done:
                     return
                 await self._copy_some(producer, consumer, random)
 
-    async def _is_at_the_end(self, consumer: Consumer) -> bool:
-        if self.ends is None:
-            return False
-        self._is_done = all([await consumer.position(key) >= end for key, end in self.ends.items()])
-        return self._is_done
+    def _given(self, partitions: list[TopicPartition]) -> None:
+        self.moved += len(partitions)
+
+    async def _look_at_the_end(self, consumer: Consumer) -> None:
+        """Notes what is copied to its end: everything that was returned in this session is committed by now."""
+        for key in consumer.assignment() if self.ends is not None else ():
+            if await consumer.position(key) >= self.ends[key]:
+                self._reached.add(key)
 
     async def _copy_some(self, producer: Producer, consumer: Consumer, random: Random) -> None:
         records = await consumer.getmany(timeout_ms=200, max_records=random.randint(1, 40))

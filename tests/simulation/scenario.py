@@ -22,7 +22,7 @@ from oncelog import errors
 from oncelog.client.admin.descriptions import TransactionDescription
 from oncelog.wire import methods
 from oncelog_runtime.sim.faults import FaultPlan
-from tests.simulation import availability, hard_plan, measurements, passing_ids, topics
+from tests.simulation import availability, hard_plan, measurements, membership_work, passing_ids, topics
 from tests.simulation.availability import PROBE, Availability, Measured
 from tests.simulation.blackout import Blackout
 from tests.simulation.block_watch import watch_blocks
@@ -158,7 +158,7 @@ class Scenario:
             doors = verdict.seed % 2 == 1  # half of all clusters have listeners for clients
             options = {"retention_interval_ms": _RETENTION_MS, "scrub_interval_ms": _SCRUB_MS}
             services: dict[str, Any] = {"coordinators": self.coordinators, "allocators": self.allocators}
-            services["coordinator"] = self.coordinator
+            services["coordinator"] = membership_work.OPTIONS | self.coordinator
             with SimCluster(verdict.seed, doors=doors, **services, **options) as cluster:
                 try:
                     cluster.world.run(self._whole(cluster))
@@ -213,7 +213,7 @@ class Scenario:
         if self.hard.hostile_every_ms:
             running.append(cluster.world.spawn(hostile.main()))
         watching = cluster.world.spawn(probing.watch())
-        copying = cluster.world.spawn(copier.main("copier"))
+        copying = cluster.world.spawn(copier.main())
         faults.start()
         operating = cluster.world.spawn(self._operate(cluster))
         await asyncio.sleep(self.work_s)
@@ -357,6 +357,7 @@ class Scenario:
         count["replicas moved"] += watcher.store.moved
         count["operator's rounds"] += side.operated
         count["copier commits"] += copier.committed
+        count["copier partitions given"] += copier.moved
         self.verdict.causes.update(workload.causes)
         self.verdict.sights = watcher.checked
 

@@ -163,6 +163,7 @@ def test_a_transaction_is_all_there_or_not_at_all_and_says_which(seed: int) -> N
             await client.admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=3)
             cluster.world.set_plan(BAD_NETWORK)
             await transact(client, cluster.world.random("sdk-test"), told, until=240)
+            cluster.world.set_plan(FaultPlan())  # the reader who judges is given four seconds for a call
             cluster.world.heal()
             await cluster.healthy()
             await asyncio.sleep(25)  # late copies arrive, open transactions time out
