@@ -29,9 +29,9 @@ from typing import Any, Final, NamedTuple
 from oncelog.client.admin.admin import Admin
 from oncelog.client.client import Client
 from oncelog.client.consume.consumer import Consumer
-from oncelog.client.produce.participant import Participant
 from oncelog.client.produce.producer import Producer
-from oncelog.client.produce.transaction import Transaction
+from oncelog.client.produce.transactions.participant import Participant
+from oncelog.client.produce.transactions.transaction import Transaction
 from scripts.api_reader import is_for_us, is_ours
 from scripts.written import ROOT, write_or_check
 
@@ -83,7 +83,7 @@ FACADES: Final[Mapping[str, tuple[str, tuple[Facade, ...]]]] = {
             Facade(
                 Participant,
                 "ParticipantBase[Key, Value]",
-                "A writer of a shared transaction. See `oncelog.client.produce.participant`.",
+                "A writer of a shared transaction. See `oncelog.client.produce.transactions.participant`.",
                 left_out=("is_closed", "join"),
             ),
             Facade(

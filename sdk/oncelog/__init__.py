@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from oncelog.client.consume.fetched_records import ConsumerRecord, Records
     from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata
     from oncelog.client.produce.delivery import BatchDelivery, Delivery, RecordMetadata, WrittenRange
-    from oncelog.client.produce.participant import BatchCommit, Participant, ParticipantResult
     from oncelog.client.produce.producer import Producer
-    from oncelog.client.produce.transaction import Transaction
+    from oncelog.client.produce.transactions.participant import BatchCommit, Participant, ParticipantResult
+    from oncelog.client.produce.transactions.transaction import Transaction
     from oncelog.client.produce.writer import Message
     from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig
     from oncelog.errors import (
@@ -60,9 +60,9 @@ _HOMES = {
     "oncelog.client.produce.delivery": ("BatchDelivery", "Delivery", "RecordMetadata", "WrittenRange"),
     "oncelog.client.consume.fetched_records": ("ConsumerRecord", "Records"),
     "oncelog.client.consume.offsets": ("GroupMetadata", "OffsetAndMetadata"),
-    "oncelog.client.produce.participant": ("BatchCommit", "Participant", "ParticipantResult"),
+    "oncelog.client.produce.transactions.participant": ("BatchCommit", "Participant", "ParticipantResult"),
     "oncelog.client.produce.producer": ("Producer",),
-    "oncelog.client.produce.transaction": ("Transaction",),
+    "oncelog.client.produce.transactions.transaction": ("Transaction",),
     "oncelog.client.produce.writer": ("Message",),
     "oncelog.config": ("ClientConfig", "ConsumerConfig", "ProducerConfig"),
     "oncelog.errors": (

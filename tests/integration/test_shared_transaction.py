@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from oncelog import Message, errors
-from oncelog.client.produce.participant import ParticipantResult
+from oncelog.client.produce.transactions.participant import ParticipantResult
 from oncelog.sync import Client
 from oncelog_cli.laptop.local_cluster import LocalCluster
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from oncelog import errors
 from oncelog.client.produce.producer import Producer
-from oncelog.client.produce.transaction import Transaction
+from oncelog.client.produce.transactions.transaction import Transaction
 from oncelog.client.produce.writer import Message
 from oncelog.v1 import types_pb2
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from oncelog import errors
 from oncelog.client.client import Client
-from oncelog.client.produce.participant import ParticipantResult
+from oncelog.client.produce.transactions.participant import ParticipantResult
 from tests.simulation.history import Operation, Status
 from tests.simulation.workload import Workload, session_of
 

@@ -25,7 +25,8 @@ from oncelog.client.home.closing import Closing
 from oncelog.client.home.context import Context
 from oncelog.client.home.stays_here import StaysHere
 from oncelog.client.produce import unclosed
-from oncelog.client.produce.participant import (
+from oncelog.client.produce.producer import Producer
+from oncelog.client.produce.transactions.participant import (
     BatchCommit,
     Batches,
     BatchToken,
@@ -33,7 +34,6 @@ from oncelog.client.produce.participant import (
     Participant,
     ParticipantResult,
 )
-from oncelog.client.produce.producer import Producer
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata
 from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig, addresses, load

@@ -16,14 +16,14 @@ from typing import Any, Generic, Self, TypeVar
 from oncelog.client.client import Client as AsyncClient
 from oncelog.client.consume.consumer import Consumer as AsyncConsumer
 from oncelog.client.consume.fetched_records import ConsumerRecord
-from oncelog.client.consume.group_reading import OnPartitions as AsyncOnPartitions
+from oncelog.client.consume.group.group_reading import OnPartitions as AsyncOnPartitions
 from oncelog.client.home.made_by_client import refuse_direct
 from oncelog.client.produce.delivery import BatchDelivery as AsyncBatchDelivery
 from oncelog.client.produce.delivery import Delivery as AsyncDelivery
 from oncelog.client.produce.delivery import RecordMetadata, WrittenRange
-from oncelog.client.produce.participant import Participant as AsyncParticipant
 from oncelog.client.produce.producer import Producer as AsyncProducer
-from oncelog.client.produce.transaction import Transaction as AsyncTransaction
+from oncelog.client.produce.transactions.participant import Participant as AsyncParticipant
+from oncelog.client.produce.transactions.transaction import Transaction as AsyncTransaction
 from oncelog.client.produce.writer import Headers, Message, several
 from oncelog.sync.admin import Admin
 from oncelog.sync.loop import LoopThread, Wrapper, shared_thread

@@ -16,9 +16,9 @@ from oncelog.client.client import TransactionOutcome
 from oncelog.client.consume.fetched_records import ConsumerRecord, Records
 from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata
 from oncelog.client.produce.delivery import RecordMetadata
-from oncelog.client.produce.participant import BatchCommit, ParticipantResult
-from oncelog.client.produce.transaction import HasOffsets
-from oncelog.client.produce.transaction import Transaction as AsyncTransaction
+from oncelog.client.produce.transactions.participant import BatchCommit, ParticipantResult
+from oncelog.client.produce.transactions.transaction import HasOffsets
+from oncelog.client.produce.transactions.transaction import Transaction as AsyncTransaction
 from oncelog.client.produce.writer import Headers
 from oncelog.client.routing.offset_lookup import FoundOffset
 from oncelog.ports import Transport, WallClock
@@ -155,7 +155,7 @@ class Producer(ProducerBase[Key, Value]):
 
 @fills_up
 class Participant(ParticipantBase[Key, Value]):
-    """A writer of a shared transaction. See `oncelog.client.produce.participant`."""
+    """A writer of a shared transaction. See `oncelog.client.produce.transactions.participant`."""
 
     def __enter__(self) -> Participant[Key, Value]:
         self._run(self._inner.__aenter__())

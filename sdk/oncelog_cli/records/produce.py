@@ -18,7 +18,7 @@ from oncelog_cli.terminal.session import with_client
 if TYPE_CHECKING:
     from oncelog.client.client import Client
     from oncelog.client.produce.producer import Producer
-    from oncelog.client.produce.transaction import Transaction
+    from oncelog.client.produce.transactions.transaction import Transaction
 
 _WORDS: Final = r"""Formats (-f): %k key, %v value, %h headers (name=value,...), %p partition, %t topic, %% a percent sign,
 \n \t \r \\ \xNN; each once, with text between them. One record is one line.

@@ -24,7 +24,7 @@ from pyspark_oncelog.worker.worker_client import client_for, forgetting_wrong_cl
 if TYPE_CHECKING:
     from pyspark.sql.datasource import WriterCommitMessage
 
-    from oncelog.client.produce.participant import BatchCommit, ParticipantResult
+    from oncelog.client.produce.transactions.participant import BatchCommit, ParticipantResult
 
 _ABORT_TIMEOUT_MS: Final = 10_000
 _log = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ def _wait_visible(connection: ConnectionOptions, identity: WriteIdentity) -> Non
 
 
 def _winners(batch: BatchMessages) -> list[ParticipantResult]:
-    from oncelog.client.produce.participant import ParticipantResult
+    from oncelog.client.produce.transactions.participant import ParticipantResult
 
     return [ParticipantResult(m.txn_no, m.producer_id, m.rows, m.counts, m.session_token) for m in batch.winners]
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from oncelog import errors
-from oncelog_partition_leader.log.disk_watch import STALLED
+from oncelog_partition_leader.log.data_dir.disk_watch import STALLED
 from oncelog_runtime.metadata import cluster_keys as keys
 from oncelog_runtime.observability import health
 from tests.conformance.script import Place, Script, cluster

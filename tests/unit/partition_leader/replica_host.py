@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from oncelog.errors import OncelogError
 from oncelog.types import BrokerRef, PartitionId
-from oncelog_partition_leader.log.disk_watch import DiskWatch
+from oncelog_partition_leader.log.data_dir.disk_watch import DiskWatch
 from oncelog_partition_leader.log.log_config import FLUSH_FSYNC, FLUSH_REPLICATED, LogConfig
 from oncelog_partition_leader.log.topic_config import TopicConfig
 from oncelog_partition_leader.partition.leadership import Leadership

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
-from oncelog.client.produce.participant import BatchCommit, ParticipantResult
+from oncelog.client.produce.transactions.participant import BatchCommit, ParticipantResult
 from oncelog.errors import OncelogError, UnknownTopicError
 
 

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Generic
 from oncelog import errors
 from oncelog.client.consume.arrow_reader import ArrowReader
 from oncelog.client.consume.assignment import Assignment
-from oncelog.client.consume.auto_commit import AutoCommit
 from oncelog.client.consume.fetched_records import ConsumerRecord, Records
 from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.following import Following
-from oncelog.client.consume.group_offsets import GroupOffsets
-from oncelog.client.consume.group_reading import Callbacks, GroupReading, OnPartitions
+from oncelog.client.consume.group.auto_commit import AutoCommit
+from oncelog.client.consume.group.group_offsets import GroupOffsets
+from oncelog.client.consume.group.group_reading import Callbacks, GroupReading, OnPartitions
 from oncelog.client.consume.handout import Handout
 from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, as_partition, as_partitions
 from oncelog.client.consume.polling import Polling

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from oncelog.client.consume.auto_commit import AutoCommit
 from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.following import Following
-from oncelog.client.consume.group_reading import GroupReading
+from oncelog.client.consume.group.auto_commit import AutoCommit
+from oncelog.client.consume.group.group_reading import GroupReading
 from oncelog.client.consume.positions import Positions
 from oncelog.client.home.closing import Closing
 from oncelog.client.home.context import now_ms

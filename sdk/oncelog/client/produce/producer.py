@@ -22,7 +22,7 @@ from oncelog.client.produce import unclosed
 from oncelog.client.produce.delivery import BatchDelivery, Delivery, RecordMetadata
 from oncelog.client.produce.handover import Handover
 from oncelog.client.produce.sender import Sender
-from oncelog.client.produce.transaction import Transaction
+from oncelog.client.produce.transactions.transaction import Transaction
 from oncelog.client.produce.writer import Headers, Message, Writer
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from oncelog.errors import LeaderNotAvailableError, OncelogError, StorageError
-from oncelog_partition_leader.log.disk_watch import STALLED, DiskWatch
+from oncelog_partition_leader.log.data_dir.disk_watch import STALLED, DiskWatch
 from oncelog_runtime.process.tasks import TaskOwner
 
 

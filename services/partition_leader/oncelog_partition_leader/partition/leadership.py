@@ -62,7 +62,7 @@ from oncelog_partition_leader.core.appends.effects import (
 )
 from oncelog_partition_leader.core.producers.transactions import TxnSession
 from oncelog_partition_leader.core.replication.replica_set import ReplicaSet
-from oncelog_partition_leader.log.disk_watch import DiskWatch
+from oncelog_partition_leader.log.data_dir.disk_watch import DiskWatch
 from oncelog_partition_leader.log.partition_log import PartitionLog
 from oncelog_partition_leader.log.topic_config import TopicConfig
 from oncelog_partition_leader.partition.append_observer import Observed, observe

@@ -32,7 +32,7 @@ from oncelog_partition_leader.core.replication.follower_step import (
     acknowledge,
     follower_step,
 )
-from oncelog_partition_leader.log.disk_watch import DiskWatch
+from oncelog_partition_leader.log.data_dir.disk_watch import DiskWatch
 from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_runtime.process.bugs import Bugs
 from oncelog_runtime.process.tasks import TaskOwner

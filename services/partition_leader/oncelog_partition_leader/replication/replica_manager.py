@@ -27,10 +27,10 @@ from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.replication.placement import Placement, PlacementFacts, placement
 from oncelog_partition_leader.core.replication.replica_state import ReplicaState
 from oncelog_partition_leader.log.data_dir.custody import Custody
+from oncelog_partition_leader.log.data_dir.disk_watch import DiskWatch
 from oncelog_partition_leader.log.data_dir.leftovers import Leftovers
 from oncelog_partition_leader.log.data_dir.replica_deletion import sweep
 from oncelog_partition_leader.log.data_dir.trash import Trash
-from oncelog_partition_leader.log.disk_watch import DiskWatch
 from oncelog_partition_leader.log.log_config import LogConfig
 from oncelog_partition_leader.log.topic_config import TopicConfig, min_insync_of
 from oncelog_partition_leader.partition.broker_metrics import BrokerMetrics

@@ -23,7 +23,7 @@ from oncelog.core.malformed import MALFORMED
 from oncelog.errors import OncelogError, StorageError
 from oncelog_partition_leader.core.replication.replica_state import Seal
 from oncelog_partition_leader.log.checkpoints import SEAL
-from oncelog_partition_leader.log.disk_watch import DiskWatch
+from oncelog_partition_leader.log.data_dir.disk_watch import DiskWatch
 from oncelog_partition_leader.partition.leadership import Leadership
 from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_runtime.ports import Disk

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.core.cluster.leaving import is_named
-from oncelog_partition_leader.log.disk_watch import DiskWatch
+from oncelog_partition_leader.log.data_dir.disk_watch import DiskWatch
 from oncelog_partition_leader.partition.leadership import Leadership
 from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_partition_leader.replication.handover import HandOver

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from oncelog.errors import LeaderNotAvailableError, OncelogError, StorageError
-from oncelog_partition_leader.log.disk_watch import STALLED, DiskWatch
+from oncelog_partition_leader.log.data_dir.disk_watch import STALLED, DiskWatch
 from oncelog_partition_leader.log.group_commit import GroupSync
 from oncelog_runtime.process.tasks import TaskOwner
 from oncelog_runtime.sim import SimWorld

@@ -31,7 +31,7 @@ from oncelog_partition_leader.core.appends.command_queue import Bounds
 from oncelog_partition_leader.core.appends.commands import AppendBatch, AppendMarkerCommand, SettleCommand, Written
 from oncelog_partition_leader.core.producers.transactions import TxnName, TxnSession
 from oncelog_partition_leader.core.replication.replica_set import Ends, Registered, ReplicaSet
-from oncelog_partition_leader.log.disk_watch import DiskWatch
+from oncelog_partition_leader.log.data_dir.disk_watch import DiskWatch
 from oncelog_partition_leader.log.partition_log import PartitionLog
 from oncelog_partition_leader.log.topic_config import TopicConfig
 from oncelog_partition_leader.partition.broker_metrics import BrokerMetrics

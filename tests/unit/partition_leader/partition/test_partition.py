@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from oncelog.core.batch.header import read_header
 from oncelog.types import PartitionId
-from oncelog_partition_leader.log.disk_watch import DiskWatch
+from oncelog_partition_leader.log.data_dir.disk_watch import DiskWatch
 from oncelog_partition_leader.log.partition_log import LogConfig, PartitionLog
 from oncelog_partition_leader.log.topic_config import TopicConfig
 from oncelog_partition_leader.partition.partition import LocalPartition

@@ -10,7 +10,7 @@ from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.cluster.broker_contacts import Contacts
 from oncelog_partition_leader.cluster.cluster_context import ClusterContext
 from oncelog_partition_leader.config import BrokerConfig
-from oncelog_partition_leader.log.disk_watch import DiskWatch
+from oncelog_partition_leader.log.data_dir.disk_watch import DiskWatch
 from oncelog_partition_leader.log.topic_config import TopicConfig
 from oncelog_partition_leader.partition.broker_metrics import BrokerMetrics
 from oncelog_partition_leader.replication.observe.metrics_observer import MetricsObserver

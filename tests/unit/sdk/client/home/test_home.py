@@ -15,7 +15,7 @@ from oncelog import errors, sync
 from oncelog.client.admin.admin import Admin
 from oncelog.client.client import Client
 from oncelog.client.defaults import SystemClock
-from oncelog.client.produce.participant import ParticipantResult
+from oncelog.client.produce.transactions.participant import ParticipantResult
 from oncelog.sync.admin import Admin as SyncAdmin
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
 from tests.unit.sdk.sync.test_sync import in_child

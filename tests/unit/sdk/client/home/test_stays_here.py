@@ -13,7 +13,7 @@ import pytest
 from oncelog import errors, sync
 from oncelog.client.client import Client
 from oncelog.client.defaults import SystemClock
-from oncelog.client.produce.participant import ParticipantResult
+from oncelog.client.produce.transactions.participant import ParticipantResult
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
 
 WHAT_TO_DO = "cannot be pickled or copied: .* Make the client where it is used, inside of the function that Spark"

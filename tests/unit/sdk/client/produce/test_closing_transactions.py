@@ -10,8 +10,8 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.client import Client
-from oncelog.client.produce.participant import ParticipantResult
 from oncelog.client.produce.producer import Producer
+from oncelog.client.produce.transactions.participant import ParticipantResult
 from oncelog.core.produce.transaction import TransactionState
 from oncelog.types import Buffer, TopicPartition
 from oncelog.v1 import types_pb2

@@ -11,7 +11,7 @@ import pytest
 from oncelog import errors
 from oncelog.client.produce.delivery import BatchDelivery, Delivery, Parts
 from oncelog.client.produce.producer import Producer
-from oncelog.client.produce.transaction import Transaction
+from oncelog.client.produce.transactions.transaction import Transaction
 from oncelog.client.produce.writer import Message
 from oncelog.core.produce.accumulator import Batch
 from oncelog.types import PartitionId

@@ -12,7 +12,7 @@ from oncelog import errors
 from oncelog.client.client import Client
 from oncelog.client.produce.handover import Given, Handover
 from oncelog.client.produce.producer import Producer
-from oncelog.client.produce.transaction import Transaction
+from oncelog.client.produce.transactions.transaction import Transaction
 from oncelog.client.routing.metadata import Topic
 from oncelog.core.produce.accumulator import Batch, Row
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster

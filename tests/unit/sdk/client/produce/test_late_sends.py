@@ -14,7 +14,7 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.produce.producer import Producer
-from oncelog.client.produce.transaction import Transaction
+from oncelog.client.produce.transactions.transaction import Transaction
 from oncelog.client.produce.writer import Message
 from oncelog.types import PartitionId
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster

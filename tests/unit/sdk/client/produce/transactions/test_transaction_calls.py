@@ -8,8 +8,8 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.consume.offsets import GroupMetadata
-from oncelog.client.produce.transaction_calls import TransactionCalls
-from oncelog.client.produce.txn_names import name_of
+from oncelog.client.produce.transactions.transaction_calls import TransactionCalls
+from oncelog.client.produce.transactions.txn_names import name_of
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata
 from oncelog.core.batch.identity import Identity

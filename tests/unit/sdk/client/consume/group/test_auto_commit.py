@@ -9,8 +9,8 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.client import Client
+from tests.unit.sdk.client.consume.group.test_group_reading import all_of, in_group
 from tests.unit.sdk.client.consume.scripted_group import ScriptedGroup
-from tests.unit.sdk.client.consume.test_group_reading import all_of, in_group
 from tests.unit.sdk.client.fake_cluster import TOPIC, TOPIC_ID, FakeCluster
 from tests.unit.sdk.client.reading import EARLIEST, append
 

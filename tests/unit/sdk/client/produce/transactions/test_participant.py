@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from oncelog import errors
-from oncelog.client.produce.participant import Participant, ParticipantResult
+from oncelog.client.produce.transactions.participant import Participant, ParticipantResult
 from oncelog.client.produce.writer import Message
 from oncelog.types import PartitionId
 from oncelog.v1 import coordinator_pb2 as co

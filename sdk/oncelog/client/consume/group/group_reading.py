@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from oncelog import errors
-from oncelog.client.consume.auto_commit import AutoCommit
 from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.following import Following
-from oncelog.client.consume.group_member import GroupMember
+from oncelog.client.consume.group.auto_commit import AutoCommit
+from oncelog.client.consume.group.group_member import GroupMember
 from oncelog.client.consume.record_reader import RecordReader
 from oncelog.client.home.context import Context
 from oncelog.client.routing.calls import Caller

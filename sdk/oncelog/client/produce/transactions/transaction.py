@@ -45,13 +45,13 @@ from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, off
 from oncelog.client.home.context import Context, now_ms
 from oncelog.client.home.stays_here import StaysHere
 from oncelog.client.produce.delivery import BatchDelivery, Delivery
-from oncelog.client.produce.ending import Ending, Work
 from oncelog.client.produce.handover import Handover
 from oncelog.client.produce.observer import TransactionObserver
 from oncelog.client.produce.send_trace import transaction_observer_of
 from oncelog.client.produce.sender import Sender
-from oncelog.client.produce.transaction_calls import TransactionCalls
-from oncelog.client.produce.txn_names import end_wait
+from oncelog.client.produce.transactions.ending import Ending, Work
+from oncelog.client.produce.transactions.transaction_calls import TransactionCalls
+from oncelog.client.produce.transactions.txn_names import end_wait
 from oncelog.client.produce.writer import Headers, Message, Writer
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata, created_again

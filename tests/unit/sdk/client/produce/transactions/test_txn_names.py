@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog.client.produce.txn_names import end_wait, name_of
+from oncelog.client.produce.transactions.txn_names import end_wait, name_of
 from oncelog.core.batch.identity import Identity
 from oncelog.errors import ConfigError
 from oncelog.v1 import coordinator_pb2 as co

@@ -6,12 +6,12 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.client import Client
-from oncelog.client.consume.group_member import answer_of, request_of
+from oncelog.client.consume.group.group_member import answer_of, request_of
 from oncelog.core.consume.membership import Heartbeat, NewAssignment, Subscription
 from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
+from tests.unit.sdk.client.consume.group.test_group_reading import in_group, member
 from tests.unit.sdk.client.consume.scripted_group import INTERVAL_MS, ScriptedGroup
-from tests.unit.sdk.client.consume.test_group_reading import in_group, member
 from tests.unit.sdk.client.fake_cluster import FakeCluster
 
 

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Collection
 
 from oncelog import errors
-from oncelog.client.consume.group_offsets import GroupOffsets
+from oncelog.client.consume.group.group_offsets import GroupOffsets
 from oncelog.client.consume.offsets import OffsetAndMetadata
 from oncelog.client.consume.positions import Positions
 from oncelog.client.home.context import now_ms

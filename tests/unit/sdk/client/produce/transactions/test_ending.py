@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from oncelog import errors
-from oncelog.client.produce.ending import Ending
+from oncelog.client.produce.transactions.ending import Ending
 from tests.unit.sdk.client.fake_cluster import FakeCluster
 
 PATIENCE_MS = 1_000

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from oncelog.errors import StorageError
-from oncelog_partition_leader.log.disk_watch import STALLED, DiskWatch
+from oncelog_partition_leader.log.data_dir.disk_watch import STALLED, DiskWatch
 
 
 class HandClock:

@@ -27,7 +27,7 @@ from oncelog.client.produce.handover import Handover
 from oncelog.client.produce.observer import TransactionObserver
 from oncelog.client.produce.send_trace import transaction_observer_of
 from oncelog.client.produce.sender import Sender
-from oncelog.client.produce.txn_names import end_wait, name_of
+from oncelog.client.produce.transactions.txn_names import end_wait, name_of
 from oncelog.client.produce.writer import Headers, Message, Writer
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata

@@ -1,0 +1,1 @@
+"""Transactions of a producer, of one client and of many."""
