@@ -30,6 +30,7 @@ MENU: Final[Mapping[str, tuple[str, ...]]] = {
             "transactions",
             "two-phase-sink",
             "consumer",
+            "delivery",
             "processes",
             "partitioner",
             "security",
