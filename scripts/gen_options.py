@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 '''
 _NAMED_ITSELF: Final = ("bootstrap_servers", "client_id")
 """Parameters of `Client` with a name of their own."""
+_OF_PRODUCERS_ALONE: Final = ("delivery", "transactional_id")
+"""Options that a writer of a shared transaction does not take."""
 _TYPES_OF: Final = {
     "key_serializer": "Serializer[SentKey] | None",
     "value_serializer": "Serializer[SentValue] | None",
@@ -58,13 +60,13 @@ def _classes() -> Iterator[str]:
         "ParticipantOptions",
         "ClientOptions, Generic[SentKey, SentValue]",
         "Of `Client.join_transaction`; see `oncelog.ProducerConfig`. Options of the client are for this one alone.",
-        shared | _fields(ProducerConfig, "transactional_id"),
+        shared | _fields(ProducerConfig, *_OF_PRODUCERS_ALONE),
     )
     yield _one(
         "ProducerOptions",
         "ParticipantOptions[SentKey, SentValue]",
         "Of `Client.producer`; see `oncelog.ProducerConfig`.",
-        {"transactional_id": _fields(ProducerConfig)["transactional_id"]},
+        {name: _fields(ProducerConfig)[name] for name in _OF_PRODUCERS_ALONE},
     )
     yield _one(
         "ConsumerOptions",

@@ -23,13 +23,14 @@ QUICK_START: Final = ("Try it", "Write and read", "Spark", "Deploy")
 HOME: Final = ("What it promises",)
 
 MENU: Final[Mapping[str, tuple[str, ...]]] = {
-    "Start": ("quick-start", "examples", "examples-go", "examples-node", "coming-from-kafka"),
+    "Start": ("quick-start", "examples", "examples-go", "examples-node", "coming-from-kafka", "coming-from-aiokafka"),
     "Guides": (
         *(
             "spark",
             "transactions",
             "two-phase-sink",
             "consumer",
+            "delivery",
             "processes",
             "partitioner",
             "security",

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypeVar
 
+from oncelog import delivery_presets
 from oncelog.errors import ConfigError, InvalidRequiredAcksError
 from oncelog.value_types import Deserializer, Serializer
 
@@ -149,6 +150,11 @@ class ClientConfig:
 class ProducerConfig:
     """The options of one producer."""
 
+    delivery: str = ""
+    """A preset that sets the options of a promise and refuses what contradicts it: `at_most_once` is `acks=0` without
+    idempotence, `at_least_once` is `acks=all` with at least one retry, `exactly_once` is an idempotent producer with a
+    `transactional_id`. Empty: as the other options say.
+    """
     acks: int | str = "all"
     """When a record counts as written: `all` after every in-sync replica has it, `1` after the leader, `0` when it
     was given to the network; less than `all` needs `enable_idempotence=False`. Kafka: `acks`.
@@ -216,6 +222,9 @@ class ProducerConfig:
         _one_of(self, "compression_type", COMPRESSION_TYPES)
         if not callable(self.partitioner):
             _one_of(self, "partitioner", KEY_HASHES)
+        delivery_presets.check(delivery_presets.OF_PRODUCERS, self)
+        if self.delivery == delivery_presets.AT_LEAST_ONCE:
+            _at_least(self, "retries", 1)
         self._check_idempotence()
 
     def _check_idempotence(self) -> None:
@@ -247,6 +256,11 @@ class ProducerConfig:
 class ConsumerConfig:
     """The options of one consumer."""
 
+    delivery: str = ""
+    """A preset that sets the options of a promise and refuses what contradicts it: `at_most_once` commits positions before
+    the records are returned, `at_least_once` commits what earlier reads returned, `exactly_once` leaves the offsets to
+    `Transaction.send_offsets` and reads `read_committed`. Empty: as the other options say.
+    """
     group_id: str | None = None
     """The group that keeps this consumer's committed offsets, and whose members share partitions after `subscribe`. Kafka:
     `group.id`.
@@ -321,12 +335,14 @@ class ConsumerConfig:
         _one_of(self, "isolation_level", (READ_COMMITTED, READ_UNCOMMITTED))
         _one_of(self, "trace_consumer_parent", ("link", "message"))
         _positive(self, "max_poll_interval_ms", "auto_commit_interval_ms")
+        delivery_presets.check(delivery_presets.OF_CONSUMERS, self)
         if self.enable_auto_commit and self.group_id is None:
             raise ConfigError("enable_auto_commit commits offsets of a group: give a group_id")
 
 
 def load(kind: type[C], given: Mapping[str, Any], also: Iterable[str] = ()) -> C:
-    """A checked configuration of this kind. Raises `ConfigError` for unknown names and illegal values.
+    """A checked configuration of this kind, with what its `delivery` preset sets. Raises `ConfigError` for unknown names and
+    illegal values.
 
     `also`: names that the caller has taken out already, to be suggested too.
     """
@@ -339,7 +355,13 @@ def load(kind: type[C], given: Mapping[str, Any], also: Iterable[str] = ()) -> C
         if name in values:
             raise ConfigError(f"option `{name}` is given twice")
         values[name] = _coerce(name, value, known[name].default)
-    return kind(**values)
+    return kind(**delivery_presets.completed(_PRESETS.get(kind, {}), values))
+
+
+_PRESETS: Final[Mapping[type[Any], Mapping[str, delivery_presets.Preset]]] = {
+    ProducerConfig: delivery_presets.OF_PRODUCERS,
+    ConsumerConfig: delivery_presets.OF_CONSUMERS,
+}
 
 
 def addresses(given: str | Sequence[str]) -> tuple[str, ...]:

@@ -64,6 +64,7 @@ class ParticipantOptions(ClientOptions, Generic[SentKey, SentValue], total=False
 class ProducerOptions(ParticipantOptions[SentKey, SentValue], total=False):
     """Of `Client.producer`; see `oncelog.ProducerConfig`."""
 
+    delivery: str
     transactional_id: str | None
 
 
@@ -71,6 +72,7 @@ class ConsumerOptions(ClientOptions, Generic[ReadKey, ReadValue], total=False):
     """Of `Client.consumer`; see `oncelog.ConsumerConfig`. Options of the client are for this one alone."""
 
     client_id: str
+    delivery: str
     group_id: str | None
     group_instance_id: str
     group_remote_assignor: str

@@ -253,6 +253,8 @@ class Client(StaysHere):
         `config` are a producer's options. Raises `ProducerFencedError`, `BatchRolledBackError`, `TxnEndedError`.
         """
         context, own = self._for_one(config)
+        if "delivery" in own:
+            raise ConfigError("the writer of a shared transaction writes once by itself: leave delivery out")
         options = JoinOptions(
             transactional_id,
             owner_run,

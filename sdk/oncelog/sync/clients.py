@@ -220,7 +220,8 @@ class Consumer(ConsumerBase[K, V]):
     def close(self) -> None:
         """Stops reading, and leaves the group if this consumer subscribed to one. Idempotent.
 
-        Commits nothing, unless `enable_auto_commit` is on. A static member (`group_instance_id`) keeps its partitions until
+        Commits nothing, unless `enable_auto_commit` is on; with `delivery="at_least_once"` not what the last read returned:
+        call `commit()` before, if that is processed. A static member (`group_instance_id`) keeps its partitions until
         its session ends, so that it may come back to them. Raises what `on_revoked` raises, when all is closed.
         """
         self._run(self._inner.close())
@@ -339,6 +340,7 @@ class Consumer(ConsumerBase[K, V]):
 
         Offsets of a topic that was created again since they were read are left out, with a warning: they mean nothing in
         the new one. An offset that you wrote down yourself has no topic id, and is taken for one of the topic of today.
+        With `delivery="exactly_once"` it raises `IllegalStateError`: transactions commit the offsets.
         """
         self._run(self._inner.commit(offsets))
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Generic
 from oncelog import errors
 from oncelog.client.consume.arrow_reader import ArrowReader
 from oncelog.client.consume.assignment import Assignment
+from oncelog.client.consume.commit_first import CommitFirst
 from oncelog.client.consume.fetched_records import ConsumerRecord, Records
 from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.following import Following
@@ -39,6 +40,7 @@ from oncelog.client.routing.metadata import Metadata, created_again
 from oncelog.client.routing.offset_lookup import EARLIEST, LATEST, FoundOffset
 from oncelog.config import ConsumerConfig
 from oncelog.core.consume.consumer import Cursor
+from oncelog.delivery_presets import EXACTLY_ONCE
 from oncelog.types import TopicPartition
 from oncelog.value_types import K, V, fills_up
 
@@ -65,7 +67,6 @@ class Consumer(StaysHere, Generic[K, V]):
         self._starting = Lock()
         self._closing = Closing(context.home)
         self._observer = read_observer(context.tracer, config, context.config.client_id)
-        self._is_polled_for_each = self._observer.sees_each_poll
         self._fetcher = Fetcher(context, metadata, config)
         following = Following(context, metadata, self._fetcher, config)
         self._assignment = Assignment(context, metadata, self._fetcher, following, topics)
@@ -73,11 +74,15 @@ class Consumer(StaysHere, Generic[K, V]):
         self._positions = Positions(context, metadata, config, self._fetcher, following, self._offsets)
         self._records = RecordReader(self._fetcher, config)
         self._commits = AutoCommit(config, self._offsets, self._positions)
+        first = CommitFirst(config, self._offsets, self._positions, self._fetcher)
+        self._is_polled_for_each = self._observer.sees_each_poll or first.is_on
         self._group = GroupReading(
             context, metadata, caller, config, self._fetcher, following, self._records, self._commits
         )
         self._offsets.membership = lambda: self._group.membership
-        self._polling = Polling(self._positions, self._fetcher, following, self._closing, self._commits, self._group)
+        self._polling = Polling(
+            self._positions, self._fetcher, following, self._closing, self._commits, self._group, first
+        )
         self._arrow = ArrowReader(self._fetcher, self._positions, config)
 
     # ------------------------------------------------------------ life
@@ -117,7 +122,8 @@ class Consumer(StaysHere, Generic[K, V]):
     async def close(self) -> None:
         """Stops reading, and leaves the group if this consumer subscribed to one. Idempotent.
 
-        Commits nothing, unless `enable_auto_commit` is on. A static member (`group_instance_id`) keeps its partitions until
+        Commits nothing, unless `enable_auto_commit` is on; with `delivery="at_least_once"` not what the last read returned:
+        call `commit()` before, if that is processed. A static member (`group_instance_id`) keeps its partitions until
         its session ends, so that it may come back to them. Raises what `on_revoked` raises, when all is closed.
         """
         await self._closing.once(self._close)
@@ -129,7 +135,7 @@ class Consumer(StaysHere, Generic[K, V]):
             if self._group.is_active:
                 await self._group.leave(for_now=True)
             else:
-                await self._commits.now()
+                await self._commits.at_end()
         finally:
             await self._fetcher.close()
 
@@ -392,12 +398,22 @@ class Consumer(StaysHere, Generic[K, V]):
 
         Offsets of a topic that was created again since they were read are left out, with a warning: they mean nothing in
         the new one. An offset that you wrote down yourself has no topic id, and is taken for one of the topic of today.
+        With `delivery="exactly_once"` it raises `IllegalStateError`: transactions commit the offsets.
         """
         self._offsets.required()
+        self._check_commits()
         if offsets is None:
             self.take_back()
             offsets = self._positions.to_commit()
         await self._offsets.commit(offsets)
+        self._commits.caller_committed(offsets)
+
+    def _check_commits(self) -> None:
+        if self.config.delivery == EXACTLY_ONCE:
+            raise errors.IllegalStateError(
+                "delivery='exactly_once' commits offsets with the transaction of what was made of the records:"
+                " await txn.send_offsets(records)"
+            )
 
     async def committed(self, *partitions: tuple[str, int]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """The group's committed offsets; None = none yet. Waits for open transactions that hold one.

@@ -2,6 +2,7 @@
 
 Rule 1: before each look every assigned partition has a position, and topics that changed are seen (`Positions.find`).
         Before that, auto-commit and the group get their turn: what earlier reads returned is processed now.
+        With `delivery="at_most_once"` what was found is committed before it is returned (`CommitFirst`).
 Rule 2: a wait without a limit is made of many waits with one, and ends when the consumer closes.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from oncelog.client.consume.commit_first import CommitFirst
 from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.following import Following
 from oncelog.client.consume.group.auto_commit import AutoCommit
@@ -34,6 +36,7 @@ class Polling:
         closing: Closing,
         commits: AutoCommit,
         group: GroupReading,
+        first: CommitFirst,
     ) -> None:
         self._positions = positions
         self._fetcher = fetcher
@@ -41,6 +44,7 @@ class Polling:
         self._closing = closing
         self._commits = commits
         self._group = group
+        self._first = first
 
     async def until(self, look: Callable[[], T | None], timeout_ms: int | None) -> T | None:
         """Returns what `look` finds; None when the time has passed (`timeout_ms` None: never), or the consumer closes."""
@@ -50,7 +54,8 @@ class Polling:
             if self._group.is_active:
                 await self._group.look()
             await self._positions.find()
-            if (found := look()) is not None:
+            found = await self._first.taken(look) if self._first.is_on else look()
+            if found is not None:
                 return found
             left_ms = _FOREVER_MS if deadline_ms is None else deadline_ms - now_ms()
             if self._closing.is_begun or left_ms <= 0:

@@ -9,6 +9,7 @@ Rule 4: a commit takes positions, and leaves out those of a topic that was creat
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from oncelog import errors
 from oncelog.client.consume.fetcher import Fetcher
@@ -21,6 +22,17 @@ from oncelog.client.routing.offset_lookup import EARLIEST, LATEST, FoundOffset, 
 from oncelog.config import ConsumerConfig
 from oncelog.core.consume.consumer import Cursor
 from oncelog.types import PartitionId, TopicPartition
+
+
+class Place(NamedTuple):
+    """Where a partition's reader stood at some moment."""
+
+    cursor: Cursor
+    position: int
+    leader_epoch: int
+    """The epoch of the last record before it."""
+    generation: int
+    """The cursor's, which changes with each seek."""
 
 
 class Positions:
@@ -93,4 +105,21 @@ class Positions:
             cursor.partition: offset_of(cursor, cursor.position)
             for cursor in self._fetcher.cursors.values()
             if cursor.position >= 0 and self._following.is_of_today(cursor)
+        }
+
+    def places(self) -> list[Place]:
+        """Where each partition stands now."""
+        return [Place(c, c.position, c.last_leader_epoch, c.generation) for c in self._fetcher.cursors.values()]
+
+    def up_to(self, places: list[Place]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """As `to_commit`, with no offset above its place; a partition without a place is left out. Rule 4."""
+        positions = self.to_commit()
+        return {
+            cursor.partition: OffsetAndMetadata(place.position, place.leader_epoch, topic_id=cursor.id.topic_id)
+            if place.position < cursor.position
+            else positions[cursor.partition]
+            for place in places
+            if place.position >= 0
+            and self._fetcher.cursors.get((cursor := place.cursor).partition) is cursor
+            and cursor.partition in positions
         }

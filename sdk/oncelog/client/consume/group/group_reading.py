@@ -141,7 +141,7 @@ class GroupReading:
             async with self._changing:
                 owned = list(member.membership.owned.values())
                 if owned:
-                    await self._commits.now(owned)
+                    await self._commits.at_end(owned)
                     await self._tell(self._callbacks.on_revoked, owned)
         finally:
             self._member = None

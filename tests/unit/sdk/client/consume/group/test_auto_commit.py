@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 
 import pytest
@@ -96,3 +97,55 @@ def test_it_needs_a_group(cluster: FakeCluster) -> None:
                 client.consumer(TOPIC, enable_auto_commit=True)
 
     cluster.run(work)
+
+
+AT_LEAST_ONCE = {**EARLIEST, "group_id": "g", "delivery": "at_least_once"}
+
+
+def test_at_least_once_the_end_leaves_out_what_the_last_read_returned(cluster: FakeCluster) -> None:
+    """Regression: an error in the caller's block committed the records on which it had failed."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            with contextlib.suppress(ZeroDivisionError):
+                async with client.consumer(TOPIC, **AT_LEAST_ONCE) as consumer:
+                    await consumer.getmany(max_records=2)
+                    await consumer.getmany(max_records=1)
+                    _ = 1 / 0
+            assert cluster.offsets == {(TOPIC_ID, 0): 2}
+            async with client.consumer(TOPIC, **AT_LEAST_ONCE) as consumer:
+                assert (await anext(consumer)).value == b"2"
+                await consumer.commit()
+            assert cluster.offsets == {(TOPIC_ID, 0): 3}, "the caller says that it is processed"
+
+    cluster.run(work)
+
+
+def test_at_least_once_what_was_sought_back_to_is_committed(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(TOPIC, **AT_LEAST_ONCE) as consumer:
+            await consumer.getmany(max_records=2)
+            await consumer.getmany(max_records=1)
+            consumer.seek((TOPIC, 0), 1)
+        assert cluster.offsets == {(TOPIC_ID, 0): 1}
+
+    cluster.run(work)
+
+
+def test_at_least_once_leaving_the_group_leaves_the_last_read_out_and_a_revocation_does_not(
+    cluster: FakeCluster,
+) -> None:
+    @in_group(cluster, 0)
+    async def _(group: ScriptedGroup, client: Client) -> None:
+        async with client.consumer(**AT_LEAST_ONCE) as consumer:
+            consumer.subscribe(TOPIC)
+            await consumer.getmany(max_records=1)
+            await consumer.getmany(max_records=1)
+            await consumer.unsubscribe()
+            assert cluster.offsets == {(TOPIC_ID, 0): 1}
+            consumer.subscribe(TOPIC)
+            await consumer.getmany(max_records=1)
+            await group.assign()
+            while consumer.assignment():
+                await consumer.getmany(timeout_ms=100)
+            assert cluster.offsets == {(TOPIC_ID, 0): 3}
