@@ -82,7 +82,7 @@ def pages_of_classes() -> dict[str, Page]:
         "client.md": Page(
             "The client",
             f"Everything begins with an `oncelog.Client`. {_FACTORY_TYPES}",
-            _named("Client", "TransactionOutcome", "ClientConfig"),
+            _named("Client", "Processed", "TransactionOutcome", "ClientConfig"),
         ),
         "producer.md": Page(
             "The producer",

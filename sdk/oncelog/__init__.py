@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from oncelog.client.consume.consumer import Consumer
     from oncelog.client.consume.fetched_records import ConsumerRecord, Records
     from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata
+    from oncelog.client.process.processor import Processed
     from oncelog.client.produce.delivery import BatchDelivery, Delivery, RecordMetadata, WrittenRange
     from oncelog.client.produce.producer import Producer
     from oncelog.client.produce.transactions.participant import BatchCommit, Participant, ParticipantResult
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         IllegalStateError,
         OncelogError,
         OutcomeForgottenError,
+        ProcessingError,
         ProducerFencedError,
         RetriableError,
         TransactionDataLossError,
@@ -60,6 +62,7 @@ _HOMES = {
     "oncelog.client.produce.delivery": ("BatchDelivery", "Delivery", "RecordMetadata", "WrittenRange"),
     "oncelog.client.consume.fetched_records": ("ConsumerRecord", "Records"),
     "oncelog.client.consume.offsets": ("GroupMetadata", "OffsetAndMetadata"),
+    "oncelog.client.process.processor": ("Processed",),
     "oncelog.client.produce.transactions.participant": ("BatchCommit", "Participant", "ParticipantResult"),
     "oncelog.client.produce.producer": ("Producer",),
     "oncelog.client.produce.transactions.transaction": ("Transaction",),
@@ -78,6 +81,7 @@ _HOMES = {
         "IllegalStateError",
         "OncelogError",
         "OutcomeForgottenError",
+        "ProcessingError",
         "ProducerFencedError",
         "RetriableError",
         "TransactionDataLossError",
@@ -111,6 +115,7 @@ __all__ = [
     "OffsetAndMetadata",
     "GroupMetadata",
     "TransactionOutcome",
+    "Processed",
     "Participant",
     "ParticipantResult",
     "BatchCommit",
@@ -133,6 +138,7 @@ __all__ = [
     "ForkedClientError",
     "IllegalStateError",
     "OutcomeForgottenError",
+    "ProcessingError",
     "ProducerFencedError",
     "TransactionDataLossError",
     "TxnAbortedError",

@@ -106,6 +106,7 @@ class ErrorCode(enum.IntEnum):
     DRAINING_ELSEWHERE = 1023
     INTERNAL_ERROR = 1024
     INVALID_RESPONSE = 1025
+    PROCESSING = 1028
 
 
 class ErrorAction(enum.IntEnum):

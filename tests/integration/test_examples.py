@@ -47,6 +47,7 @@ def test_every_example_is_run_here() -> None:
     """Regression: there was no folder of examples."""
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
         "produce_and_consume.py",
+        "process.py",
         "transaction.py",
         "two_phase_sink.py",
         "spark_write.py",
@@ -68,6 +69,13 @@ def test_the_wrong_transaction_leaves_nothing_and_the_right_one_all(cluster: Loc
     assert sorted(line[len("read  ")] for line in lines[2:]) == ["0", "1", "2"]
     assert values(cluster, "example-transfers") == [b"right"] * 3
     assert sorted(values(cluster, "example-transfers", "read_uncommitted")) == [b"right"] * 3 + [b"wrong"] * 3
+
+
+def test_each_order_becomes_one_invoice(cluster: LocalCluster) -> None:
+    lines = run("process.py", cluster, "example-orders")
+    assert lines == ["left out: order 7 has no price", "20 orders, 19 invoices"]
+    expected = [f"invoice for order {number}".encode() for number in range(20) if number != 7]
+    assert values(cluster, "example-orders-invoices") == expected
 
 
 def test_a_batch_of_many_processes_of_which_one_dies_is_there_once(cluster: LocalCluster) -> None:

@@ -24,6 +24,9 @@ from oncelog.client.consume.consumer import Consumer
 from oncelog.client.home.closing import Closing
 from oncelog.client.home.context import Context
 from oncelog.client.home.stays_here import StaysHere
+from oncelog.client.process.entry import Job, processor
+from oncelog.client.process.processor import Processed, Stop
+from oncelog.client.process.work import OnProcessError, ProcessFunction, each
 from oncelog.client.produce import unclosed
 from oncelog.client.produce.producer import Producer
 from oncelog.client.produce.transactions.participant import (
@@ -232,6 +235,41 @@ class Client(StaysHere):
         self._made = {key: kept for key, kept in self._made.items() if not kept._closing.is_over}
         self._made[id(item)] = item
         return item
+
+    # ------------------------------------------------------------ work that is done once
+
+    async def process(
+        self,
+        topics: str | Sequence[str],
+        to: str,
+        fn: ProcessFunction,
+        *,
+        group_id: str,
+        on_error: OnProcessError | None = None,
+        stop: Stop | None = None,
+        reading: ConsumerOptions[Any, Any] | None = None,
+        writing: ProducerOptions[Any, Any] | None = None,
+    ) -> Processed:
+        """Reads `topics` as a member of the group, calls `fn(record)`, and writes what it returns to the topic `to`.
+
+        Outputs and offsets of a batch are committed in one transaction: each input is in the output once, in order per key,
+        whatever dies, and however many processes run this under one `group_id`. It runs until `stop` is set (an
+        `asyncio.Event`, or one of `threading`) or it is cancelled.
+
+        `fn` is a function or a coroutine function. It returns None, a value (its key is that of the record), a `Message`, or
+        a list of those. A function that blocks belongs into a thread (`asyncio.to_thread`), or into the client without `await`.
+        When it raises, nothing of the batch is committed, and `ProcessingError` names the record. With
+        `on_error(record, error)` it goes on instead: what that returns is written in place of it, None skips the record.
+
+        `reading` and `writing` are options of the consumer and the producer; `auto_offset_reset` is "earliest" here, and
+        `transaction_timeout_ms` 10 s. With a `group_instance_id` in `reading` a restart takes over at once what was left open.
+        What the cluster may get over is logged and tried again. Raises `ConfigError` and what else only the caller can solve.
+        """
+        return await self.run_job(Job(each(fn, on_error), topics, to, group_id, stop, reading, writing))
+
+    async def run_job(self, job: Job) -> Processed:
+        """For `oncelog.sync`: as `process`, with a function that works on whole batches."""
+        return await processor(self._context, self.consumer, self.producer, job).run()
 
     # ------------------------------------------------------------ transactions of many writers
 

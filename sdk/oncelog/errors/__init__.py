@@ -71,6 +71,7 @@ from oncelog.errors.caller import OffsetMetadataTooLargeError as OffsetMetadataT
 from oncelog.errors.caller import OffsetOutOfRangeError as OffsetOutOfRangeError
 from oncelog.errors.caller import OutcomeForgottenError as OutcomeForgottenError
 from oncelog.errors.caller import PolicyViolationError as PolicyViolationError
+from oncelog.errors.caller import ProcessingError as ProcessingError
 from oncelog.errors.caller import RecordListTooLargeError as RecordListTooLargeError
 from oncelog.errors.caller import ReplayMismatchError as ReplayMismatchError
 from oncelog.errors.caller import TopicAuthorizationError as TopicAuthorizationError

@@ -212,6 +212,12 @@ class IllegalStateError(CallerError):
     code = ErrorCode.ILLEGAL_STATE
 
 
+class ProcessingError(CallerError):
+    """The work on a record failed, so nothing of its batch is committed: mend the cause, or give on_error, and start again."""
+
+    code = ErrorCode.PROCESSING
+
+
 class InternalServerError(CallerError):
     """A bug of the server met this request before it changed anything; repeating it will not help. Please report it."""
 

@@ -10,14 +10,17 @@ Rule 3: a name that stands in a class here is not generated for the class that i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from typing import Any, Generic, Self, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from oncelog.client.client import Client as AsyncClient
 from oncelog.client.consume.consumer import Consumer as AsyncConsumer
 from oncelog.client.consume.fetched_records import ConsumerRecord
 from oncelog.client.consume.group.group_reading import OnPartitions as AsyncOnPartitions
 from oncelog.client.home.made_by_client import refuse_direct
+from oncelog.client.process.entry import Job
+from oncelog.client.process.processor import Processed, Stop
+from oncelog.client.process.work import OnProcessError, ProcessFunction, each_in_thread
 from oncelog.client.produce.delivery import BatchDelivery as AsyncBatchDelivery
 from oncelog.client.produce.delivery import Delivery as AsyncDelivery
 from oncelog.client.produce.delivery import RecordMetadata, WrittenRange
@@ -29,6 +32,9 @@ from oncelog.sync.admin import Admin
 from oncelog.sync.loop import LoopThread, Wrapper, shared_thread
 from oncelog.types import TopicPartition
 from oncelog.value_types import NULL, K, Key, V, Value
+
+if TYPE_CHECKING:
+    from oncelog.option_types import ConsumerOptions, ProducerOptions
 
 T = TypeVar("T")
 OnPartitions = Callable[[list[TopicPartition]], None]
@@ -224,3 +230,22 @@ class ClientBase(Wrapper[AsyncClient]):
         super().__init__(inner, shared_thread())
         self.admin = Admin(inner.admin, self._thread)
         """Topics, groups, transactions, the health of the cluster: a `sync.Admin`."""
+
+    def process(
+        self,
+        topics: str | Sequence[str],
+        to: str,
+        fn: ProcessFunction,
+        *,
+        group_id: str,
+        on_error: OnProcessError | None = None,
+        stop: Stop | None = None,
+        reading: ConsumerOptions[Any, Any] | None = None,
+        writing: ProducerOptions[Any, Any] | None = None,
+    ) -> Processed:
+        """As `oncelog.Client.process`. `fn` and `on_error` are plain functions, and run in another thread: they may block.
+
+        A Ctrl-C ends it: the batch that is worked on is not committed. Set `stop` from another thread to end it after that.
+        """
+        work = each_in_thread(fn, on_error)
+        return self._run(self._inner.run_job(Job(work, topics, to, group_id, stop, reading, writing)))

@@ -265,6 +265,14 @@ class Consumer(ConsumerBase[K, V]):
         """Goes to the end of what may be read now; without arguments in all partitions."""
         self._run(self._inner.seek_to_end(*partitions))
 
+    def rewind(self, records: Records[K, V]) -> None:
+        """Goes back to where these records began: the next read returns them again. For after an aborted transaction.
+
+        A partition whose offset was committed after all is left where it is, so this is also right when the outcome of a
+        commit is not known: it waits until that transaction is decided. So is a partition that is no longer this consumer's.
+        """
+        self._run(self._inner.rewind(records))
+
     def offsets_for_times(
         self, times: Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
     ) -> dict[TopicPartition, FoundOffset | None]:

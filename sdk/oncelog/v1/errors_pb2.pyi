@@ -104,6 +104,7 @@ class ErrorCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_CODE_DRAINING_ELSEWHERE: _ClassVar[ErrorCode]
     ERROR_CODE_INTERNAL_ERROR: _ClassVar[ErrorCode]
     ERROR_CODE_INVALID_RESPONSE: _ClassVar[ErrorCode]
+    ERROR_CODE_PROCESSING: _ClassVar[ErrorCode]
 
 class ErrorAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -209,6 +210,7 @@ ERROR_CODE_ILLEGAL_STATE: ErrorCode
 ERROR_CODE_DRAINING_ELSEWHERE: ErrorCode
 ERROR_CODE_INTERNAL_ERROR: ErrorCode
 ERROR_CODE_INVALID_RESPONSE: ErrorCode
+ERROR_CODE_PROCESSING: ErrorCode
 ERROR_ACTION_UNSPECIFIED: ErrorAction
 ERROR_ACTION_RETRY: ErrorAction
 ERROR_ACTION_REFRESH: ErrorAction

@@ -130,6 +130,7 @@ ADVICE: Final[Mapping[C, str]] = {
     C.OFFSET_COMMIT_STALE: "Nothing: a newer commit counts.",
     C.SHUTTING_DOWN: "Wait: others take over.",
     C.ILLEGAL_STATE: "Correct the order of calls; the message says what is allowed.",
+    C.PROCESSING: "Mend what the cause says about this record, or give `on_error` to leave it out, and start again.",
     C.DRAINING_ELSEWHERE: "Wait for the other drain to end, or cancel it.",
     C.INTERNAL_ERROR: "Report it, with the server's log.",
     C.INVALID_RESPONSE: "If it lasts, a server is broken, or something before it changes bytes: find out which.",

@@ -250,6 +250,17 @@ class Consumer(StaysHere, Generic[K, V]):
         for partition, offset in (await self._positions.list_offsets(dict.fromkeys(chosen, where))).items():
             self.seek(partition, offset.offset)
 
+    async def rewind(self, records: Records[K, V]) -> None:
+        """Goes back to where these records began: the next read returns them again. For after an aborted transaction.
+
+        A partition whose offset was committed after all is left where it is, so this is also right when the outcome of a
+        commit is not known: it waits until that transaction is decided. So is a partition that is no longer this consumer's.
+        """
+        self._check_open()
+        self.take_back()
+        for partition, offset in (await self._positions.before(records)).items():
+            self.seek(partition, offset)
+
     async def offsets_for_times(
         self, times: Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
     ) -> dict[TopicPartition, FoundOffset | None]:

@@ -3,7 +3,8 @@
 Rule 1: a partition without a position begins at its group's committed offset, else where `auto_offset_reset` says.
 Rule 2: a partition that a running consumer found begins at its first record instead of there (`Following`, rule 2).
 Rule 3: after an offset was out of range the committed one is not asked for again: it is the one that is gone.
-Rule 4: a commit takes positions, and leaves out those of a topic that was created again: they mean nothing in the new one.
+Rule 4: records that could not be committed are read again, but for those partitions whose commit has come about after all.
+Rule 5: a commit takes positions, and leaves out those of a topic that was created again: they mean nothing in the new one.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from oncelog import errors
+from oncelog.client.consume.fetched_records import Records
 from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.following import Following
 from oncelog.client.consume.group.group_offsets import GroupOffsets
@@ -99,8 +101,25 @@ class Positions:
         found = await self._lookup.find(asked, self._config.isolation_level)
         return {partition: found[ids[partition]] for partition in wanted}
 
+    async def before(self, records: Records) -> dict[TopicPartition, int]:
+        """Where to read these records again, for each of their partitions that is still read. Rule 4.
+
+        A partition that was let go meanwhile is left out, and so is one of a topic that was created again.
+        """
+        starts = {p: first for p, first in _starts(records).items() if self._is_read(p, records)}
+        kept = await self._offsets.committed(list(starts)) if starts and self._offsets.group is not None else {}
+        return {
+            p: first
+            for p, first in starts.items()
+            if self._is_read(p, records) and ((at := kept.get(p)) is None or at.offset != records.offsets[p].offset)
+        }
+
+    def _is_read(self, partition: TopicPartition, records: Records) -> bool:
+        cursor = self._fetcher.cursors.get(partition)
+        return cursor is not None and cursor.id.topic_id == records.offsets[partition].topic_id
+
     def to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The positions that a commit takes. Rule 4."""
+        """The positions that a commit takes. Rule 5."""
         return {
             cursor.partition: offset_of(cursor, cursor.position)
             for cursor in self._fetcher.cursors.values()
@@ -123,3 +142,11 @@ class Positions:
             and self._fetcher.cursors.get((cursor := place.cursor).partition) is cursor
             and cursor.partition in positions
         }
+
+
+def _starts(records: Records) -> dict[TopicPartition, int]:
+    """The first offset of each partition."""
+    starts: dict[TopicPartition, int] = {}
+    for record in records:
+        starts.setdefault(TopicPartition(record.topic, record.partition), record.offset)
+    return starts

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from oncelog import errors, sync
+from oncelog.client.consume.fetched_records import ConsumerRecord
 from oncelog.client.defaults import SystemClock
 from oncelog.sync import by_hand
 from oncelog.types import TopicPartition
@@ -107,3 +108,34 @@ def test_a_callback_that_reads_is_refused_and_does_not_hang() -> None:
         consumer.subscribe(TOPIC, on_assigned=lambda given: consumer.getmany(timeout_ms=10))
         with pytest.raises(errors.IllegalStateError, match="may not read"):
             consumer.getmany(timeout_ms=5_000)
+
+
+def test_work_that_is_done_once_runs_in_another_thread_and_may_block() -> None:
+    cluster = FakeCluster()
+    append(cluster, [b"1", b"2"])
+    stop = threading.Event()
+    threads: set[threading.Thread] = set()
+
+    def fn(record: ConsumerRecord) -> None:
+        threads.add(threading.current_thread())
+        if record.value == b"2":
+            stop.set()
+
+    with sync.Client(BROKERS, transport=cluster, clock=SystemClock(), random=Random(1)) as client:
+        ScriptedGroup(cluster, 0)
+        done = client.process(TOPIC, TOPIC, fn, group_id="g", stop=stop, reading={"fetch_max_wait_ms": 50})
+        assert (done.records, done.outputs) == (2, 0)
+        assert len(threads) == 1
+        assert {threading.current_thread(), client._thread._thread} & threads == set()
+    assert [request.offsets[0].offset for request in cluster.requests("SendOffsets")] == [2]
+
+
+def test_an_error_of_work_in_a_thread_names_the_record() -> None:
+    cluster = FakeCluster()
+    append(cluster, [b"1"])
+    with sync.Client(BROKERS, transport=cluster, clock=SystemClock(), random=Random(1)) as client:
+        ScriptedGroup(cluster, 0)
+        with pytest.raises(errors.ProcessingError, match="ZeroDivisionError") as raised:
+            client.process(TOPIC, TOPIC, lambda record: 1 / 0, group_id="g")
+        assert raised.value.context["offset"] == "0"
+    assert cluster.requests("SendOffsets") == []

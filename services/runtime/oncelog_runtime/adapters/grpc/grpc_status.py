@@ -74,6 +74,7 @@ _BY_STATUS: Final[dict[grpc.StatusCode, tuple[C, ...]]] = {
         C.OFFSET_COMMIT_STALE,
         C.FORKED_CLIENT,
         C.ILLEGAL_STATE,
+        C.PROCESSING,
         C.ALLOCATOR_ROLLED_BACK,
     ),
     grpc.StatusCode.UNAVAILABLE: (

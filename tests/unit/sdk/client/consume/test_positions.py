@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from oncelog import errors
+from oncelog.client.consume.fetched_records import Records
+from oncelog.types import TopicPartition
 from tests.unit.sdk.client.consume.grouped import group_of
 from tests.unit.sdk.client.fake_cluster import FakeCluster
 from tests.unit.sdk.client.reading import EARLIEST, P0, P1, append, values
@@ -66,5 +68,59 @@ def test_a_commit_takes_known_positions_alone(cluster: FakeCluster) -> None:
             await consumer.commit()
             at = await consumer.committed()
             assert {partition: found.offset for partition, found in at.items() if found is not None} == {P1: 1}
+
+    cluster.run(work)
+
+
+ALL = [b"0", b"1", b"2", b"3", b"4", b"x"]
+
+
+@pytest.mark.parametrize(
+    ("committed", "again"), [({}, ALL), ({P0: 5}, [b"x"]), ({P0: 5, P1: 1}, []), ({P1: 1}, ALL[:5]), ({P0: 2}, ALL)]
+)
+def test_records_that_were_not_committed_are_read_again(
+    cluster: FakeCluster, committed: dict[TopicPartition, int], again: list[bytes]
+) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, group_of(client) as consumer:
+            for _again in range(50):  # both partitions have to be fetched
+                await cluster.pause()
+            batch: Records = Records(None)
+            while len(batch) < len(ALL):
+                some = await consumer.getmany(timeout_ms=300)
+                batch.extend(some)
+                batch.offsets |= some.offsets
+            await consumer.commit(committed)
+            await consumer.rewind(batch)
+            seen: list[bytes] = []
+            while records := await consumer.getmany(timeout_ms=300):
+                seen += values(records)
+            assert sorted(seen) == again
+
+    cluster.run(work)
+
+
+def test_what_is_no_longer_read_stays_where_it_is(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0])
+            batch = await consumer.getmany()
+            await consumer.assign([P1])
+            await consumer.rewind(batch)
+            assert values(await consumer.getmany()) == [b"x"]
+            assert await consumer.position(P1) == 1
+
+    cluster.run(work)
+
+
+def test_records_of_a_topic_that_was_created_again_are_not_sought_in_the_new_one(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0])
+            batch = await consumer.getmany()
+            batch.offsets[P0] = batch.offsets[P0]._replace(topic_id="0b" * 16)
+            before = await consumer.position(P0)
+            await consumer.rewind(batch)
+            assert await consumer.position(P0) == before
 
     cluster.run(work)

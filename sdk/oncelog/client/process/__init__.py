@@ -1,0 +1,1 @@
+"""Reads, works and writes, each input once: the loop behind `Client.process`."""

@@ -1,0 +1,1 @@
+"""Reading, working and writing, each input once."""

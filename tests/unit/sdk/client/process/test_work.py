@@ -1,0 +1,145 @@
+"""What a function of `Client.process` may return, and what its errors say."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from oncelog import errors
+from oncelog.client.consume.fetched_records import ConsumerRecord, Records
+from oncelog.client.process.work import Work, each, each_in_thread
+from oncelog.client.produce.writer import Message
+
+BOTH = pytest.mark.parametrize("how", [each, each_in_thread])
+How = Callable[[Any, Any], Work]
+
+
+def records(count: int = 2) -> Records[Any, Any]:
+    made: Records[Any, Any] = Records(None)
+    made.extend(ConsumerRecord("in", 3, offset, 0, b"k%d" % offset, b"v%d" % offset, ()) for offset in range(count))
+    return made
+
+
+def run(work: Work, count: int = 2) -> list[tuple[int, Any, Any]]:
+    """(offset of the input, key, value) of each output."""
+
+    async def whole() -> list[Any]:
+        return [(o.record.offset, o.message.key, o.message.value) for o in await work(records(count))]
+
+    return asyncio.run(whole())
+
+
+def yielding(record: ConsumerRecord) -> Iterator[bytes]:
+    yield b"a"
+    yield b"b"
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("fn", "expected"),
+    [
+        (lambda record: None, []),
+        (lambda record: [], []),
+        (lambda record: record.value, [(b"k0", b"v0")]),
+        (lambda record: Message("m"), [(None, "m")]),
+        (lambda record: [b"a", None, Message("m", "k")], [(b"k0", b"a"), ("k", "m")]),
+        (yielding, [(b"k0", b"a"), (b"k0", b"b")]),
+    ],
+)
+def test_a_function_returns_nothing_one_or_many(how: How, fn: Any, expected: Any) -> None:
+    assert run(how(fn, None), 1) == [(0, *output) for output in expected]
+
+
+def test_a_coroutine_function_is_awaited_one_record_after_the_other() -> None:
+    seen: list[tuple[str, int]] = []
+
+    async def fn(record: ConsumerRecord) -> bytes:
+        seen.append(("begun", record.offset))
+        await asyncio.sleep(0)
+        seen.append(("done", record.offset))
+        return record.value
+
+    assert [value for _, _, value in run(each(fn, None))] == [b"v0", b"v1"]
+    assert seen == [("begun", 0), ("done", 0), ("begun", 1), ("done", 1)]
+
+
+@BOTH
+def test_an_error_names_the_record(how: How) -> None:
+    def fn(record: ConsumerRecord) -> object:
+        return {0: b""}[record.offset]
+
+    with pytest.raises(errors.ProcessingError, match=r"KeyError.*nothing of its batch") as raised:
+        run(how(fn, None))
+    assert raised.value.context == {"topic": "in", "partition": "3", "offset": "1"}
+    assert isinstance(raised.value.__cause__, KeyError)
+
+
+@BOTH
+def test_on_error_returns_what_is_written_instead_or_raises(how: How) -> None:
+    def fn(record: ConsumerRecord) -> bytes:
+        raise ValueError(record.offset)
+
+    assert run(how(fn, lambda record, error: f"{error!r}" if record.offset else None)) == [(1, b"k1", "ValueError(1)")]
+    with pytest.raises(errors.ProcessingError, match="ZeroDivisionError"):
+        run(how(fn, lambda record, error: 1 / 0))
+
+
+def test_on_error_may_be_a_coroutine_function() -> None:
+    async def instead(record: ConsumerRecord, error: Exception) -> bytes:
+        return b"instead"
+
+    async def fn(record: ConsumerRecord) -> bytes:
+        raise ValueError
+
+    assert run(each(fn, instead), 1) == [(0, b"k0", b"instead")]
+
+
+def test_long_work_lets_the_event_loop_have_its_turn() -> None:
+    """Else heartbeats would wait for a whole batch."""
+
+    async def whole() -> int:
+        turns = 0
+        clock = asyncio.get_running_loop().time
+
+        async def beat() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        def busy(record: ConsumerRecord) -> None:
+            until = clock() + 0.011
+            while clock() < until:
+                pass
+
+        task = asyncio.create_task(beat())
+        await each(busy, None)(records(5))
+        task.cancel()
+        return turns
+
+    assert asyncio.run(whole()) >= 4
+
+
+def test_blocking_functions_run_in_a_thread_of_their_own() -> None:
+    threads: set[threading.Thread] = set()
+
+    def fn(record: ConsumerRecord) -> None:
+        threads.add(threading.current_thread())
+
+    run(each_in_thread(fn, None))
+    assert threading.current_thread() not in threads
+    assert len(threads) == 1
+
+
+async def _async(record: ConsumerRecord) -> bytes:
+    return b""
+
+
+def test_a_coroutine_function_has_no_place_in_a_thread() -> None:
+    """Nobody would await it."""
+    with pytest.raises(errors.ConfigError, match="plain function"):
+        each_in_thread(_async, None)
