@@ -30,6 +30,7 @@ MENU: Final[Mapping[str, tuple[str, ...]]] = {
             "transactions",
             "two-phase-sink",
             "consumer",
+            "once",
             "processes",
             "partitioner",
             "security",
@@ -45,6 +46,7 @@ MENU: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Reference": (
         *("reference/api/client", "reference/api/producer", "reference/api/transaction", "reference/api/consumer"),
+        "reference/api/once",
         *("reference/api/admin", "reference/api/sync", "reference/api/spark", "reference/errors", "cli", "protocol"),
         "batch-format",
     ),

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from oncelog.client.consume.consumer import Consumer
     from oncelog.client.consume.fetched_records import ConsumerRecord, Records
     from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata
+    from oncelog.client.once.once import Once
+    from oncelog.client.once.refusals import LeaseHeldError, OnceTableError, WorkFencedError
+    from oncelog.client.once.work import Work
     from oncelog.client.produce.delivery import BatchDelivery, Delivery, RecordMetadata, WrittenRange
     from oncelog.client.produce.participant import BatchCommit, Participant, ParticipantResult
     from oncelog.client.produce.producer import Producer
@@ -60,6 +63,9 @@ _HOMES = {
     "oncelog.client.produce.delivery": ("BatchDelivery", "Delivery", "RecordMetadata", "WrittenRange"),
     "oncelog.client.consume.fetched_records": ("ConsumerRecord", "Records"),
     "oncelog.client.consume.offsets": ("GroupMetadata", "OffsetAndMetadata"),
+    "oncelog.client.once.once": ("Once",),
+    "oncelog.client.once.refusals": ("LeaseHeldError", "OnceTableError", "WorkFencedError"),
+    "oncelog.client.once.work": ("Work",),
     "oncelog.client.produce.participant": ("BatchCommit", "Participant", "ParticipantResult"),
     "oncelog.client.produce.producer": ("Producer",),
     "oncelog.client.produce.transaction": ("Transaction",),
@@ -111,6 +117,8 @@ __all__ = [
     "OffsetAndMetadata",
     "GroupMetadata",
     "TransactionOutcome",
+    "Once",
+    "Work",
     "Participant",
     "ParticipantResult",
     "BatchCommit",
@@ -132,11 +140,14 @@ __all__ = [
     "DeliveryTimedOutError",
     "ForkedClientError",
     "IllegalStateError",
+    "LeaseHeldError",
+    "OnceTableError",
     "OutcomeForgottenError",
     "ProducerFencedError",
     "TransactionDataLossError",
     "TxnAbortedError",
     "UnknownTopicError",
+    "WorkFencedError",
 ]
 
 

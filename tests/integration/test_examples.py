@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -18,10 +20,12 @@ EXAMPLES = ROOT / "examples"
 DEADLINE_S = 180
 
 
-def run(name: str, cluster: LocalCluster, topic: str, environment: dict[str, str] | None = None) -> list[str]:
+def run(
+    name: str, cluster: LocalCluster, topic: str, environment: dict[str, str] | None = None, more: Sequence[str] = ()
+) -> list[str]:
     """The lines that an example prints."""
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), cluster.bootstrap_servers, topic],
+        [sys.executable, str(EXAMPLES / name), cluster.bootstrap_servers, topic, *more],
         env=environment or dict(os.environ), capture_output=True, text=True, timeout=DEADLINE_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
@@ -48,6 +52,7 @@ def test_every_example_is_run_here() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
         "produce_and_consume.py",
         "transaction.py",
+        "once.py",
         "two_phase_sink.py",
         "spark_write.py",
     }
@@ -68,6 +73,11 @@ def test_the_wrong_transaction_leaves_nothing_and_the_right_one_all(cluster: Loc
     assert sorted(line[len("read  ")] for line in lines[2:]) == ["0", "1", "2"]
     assert values(cluster, "example-transfers") == [b"right"] * 3
     assert sorted(values(cluster, "example-transfers", "read_uncommitted")) == [b"right"] * 3 + [b"wrong"] * 3
+
+
+def test_invoices_are_written_once_though_workers_die(cluster: LocalCluster, tmp_path: Path) -> None:
+    said = run("once.py", cluster, "example-orders", more=[str(tmp_path / "invoices.db")])
+    assert said == ["workers: 4, invoices: 20, different ones: 20"]
 
 
 def test_a_batch_of_many_processes_of_which_one_dies_is_there_once(cluster: LocalCluster) -> None:
