@@ -108,6 +108,12 @@ def pages_of_classes() -> dict[str, Page]:
             | {"FoundOffset": FoundOffset}
             | _named("ConsumerConfig"),
         ),
+        "once.md": Page(
+            "Work that happens once",
+            "For effects outside of the log: [a guide](../../once.md). The errors are kinds of `ConcurrentTransactionsError`, "
+            "`StaleMemberEpochError` and `ConfigError`.",
+            _named("Once", "Work", "LeaseHeldError", "WorkFencedError", "OnceTableError"),
+        ),
         "sync.md": Page(
             "The same without an event loop",
             "`oncelog.SyncClient` is `oncelog.sync.Client`. What is not said here is as with the asynchronous class of the "

@@ -31,6 +31,7 @@ MENU: Final[Mapping[str, tuple[str, ...]]] = {
             "two-phase-sink",
             "consumer",
             "delivery",
+            "once",
             "processes",
             "partitioner",
             "security",
@@ -46,6 +47,7 @@ MENU: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "Reference": (
         *("reference/api/client", "reference/api/producer", "reference/api/transaction", "reference/api/consumer"),
+        "reference/api/once",
         *("reference/api/admin", "reference/api/sync", "reference/api/spark", "reference/errors", "cli", "protocol"),
         "batch-format",
     ),

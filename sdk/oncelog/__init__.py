@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from oncelog.client.consume.consumer import Consumer
     from oncelog.client.consume.fetched_records import ConsumerRecord, Records
     from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata
+    from oncelog.client.once.once import Once
+    from oncelog.client.once.refusals import LeaseHeldError, OnceTableError, WorkFencedError
+    from oncelog.client.once.work import Work
     from oncelog.client.process.processor import Processed
     from oncelog.client.produce.delivery import BatchDelivery, Delivery, RecordMetadata, WrittenRange
     from oncelog.client.produce.producer import Producer
@@ -64,6 +67,9 @@ _HOMES = {
     "oncelog.client.consume.offsets": ("GroupMetadata", "OffsetAndMetadata"),
     "oncelog.client.process.processor": ("Processed",),
     "oncelog.client.produce.transactions.participant": ("BatchCommit", "Participant", "ParticipantResult"),
+    "oncelog.client.once.once": ("Once",),
+    "oncelog.client.once.refusals": ("LeaseHeldError", "OnceTableError", "WorkFencedError"),
+    "oncelog.client.once.work": ("Work",),
     "oncelog.client.produce.producer": ("Producer",),
     "oncelog.client.produce.transactions.transaction": ("Transaction",),
     "oncelog.client.produce.writer": ("Message",),
@@ -116,6 +122,8 @@ __all__ = [
     "GroupMetadata",
     "TransactionOutcome",
     "Processed",
+    "Once",
+    "Work",
     "Participant",
     "ParticipantResult",
     "BatchCommit",
@@ -137,12 +145,15 @@ __all__ = [
     "DeliveryTimedOutError",
     "ForkedClientError",
     "IllegalStateError",
+    "LeaseHeldError",
+    "OnceTableError",
     "OutcomeForgottenError",
     "ProcessingError",
     "ProducerFencedError",
     "TransactionDataLossError",
     "TxnAbortedError",
     "UnknownTopicError",
+    "WorkFencedError",
 ]
 
 

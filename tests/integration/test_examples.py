@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -18,10 +20,12 @@ EXAMPLES = ROOT / "examples"
 DEADLINE_S = 180
 
 
-def run(name: str, cluster: LocalCluster, topic: str, environment: dict[str, str] | None = None) -> list[str]:
+def run(
+    name: str, cluster: LocalCluster, topic: str, environment: dict[str, str] | None = None, more: Sequence[str] = ()
+) -> list[str]:
     """The lines that an example prints."""
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), cluster.bootstrap_servers, topic],
+        [sys.executable, str(EXAMPLES / name), cluster.bootstrap_servers, topic, *more],
         env=environment or dict(os.environ), capture_output=True, text=True, timeout=DEADLINE_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
@@ -49,6 +53,7 @@ def test_every_example_is_run_here() -> None:
         "produce_and_consume.py",
         "process.py",
         "transaction.py",
+        "once.py",
         "two_phase_sink.py",
         "spark_write.py",
     }
@@ -76,6 +81,11 @@ def test_each_order_becomes_one_invoice(cluster: LocalCluster) -> None:
     assert lines == ["left out: order 7 has no price", "20 orders, 19 invoices"]
     expected = [f"invoice for order {number}".encode() for number in range(20) if number != 7]
     assert values(cluster, "example-orders-invoices") == expected
+
+
+def test_invoices_are_written_once_though_workers_die(cluster: LocalCluster, tmp_path: Path) -> None:
+    said = run("once.py", cluster, "example-once-orders", more=[str(tmp_path / "invoices.db")])
+    assert said == ["workers: 4, invoices: 20, different ones: 20"]
 
 
 def test_a_batch_of_many_processes_of_which_one_dies_is_there_once(cluster: LocalCluster) -> None:

@@ -1,0 +1,138 @@
+"""Loops over a consumer's records that were not done yet, each as a `Work` that is claimed already.
+
+Rule 1: a work that was handed out has to be entered before the next one is asked for, so that no record is passed over.
+Rule 2: a record whose work failed comes again, when the caller has caught the error and goes on with the loop.
+Rule 3: a loop that is left gives the lease of a work that was not entered back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+from oncelog import errors
+from oncelog.client.consume.fetched_records import ConsumerRecord
+from oncelog.core.once.progress import Begin, Impossible, Progress, Seek
+from oncelog.types import TopicPartition
+
+if TYPE_CHECKING:
+    from oncelog.client.once.once import Once
+    from oncelog.client.once.work import Work
+
+
+class Assigned(Protocol):
+    """What both kinds of consumer have."""
+
+    def assignment(self) -> list[TopicPartition]:
+        """Returns the partitions that are read."""
+        ...
+
+    def seek(self, partition: tuple[str, int], offset: int) -> None:
+        """Reads on from this offset."""
+        ...
+
+
+class AsyncConsumer(Assigned, Protocol):
+    """The part of `oncelog.Consumer` that is used."""
+
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord[Any, Any]]:
+        """Gives records."""
+        ...
+
+
+class SyncConsumer(Assigned, Protocol):
+    """The part of `oncelog.sync.Consumer` that is used."""
+
+    def __iter__(self) -> Iterator[ConsumerRecord[Any, Any]]:
+        """Gives records."""
+        ...
+
+
+class Loop:
+    """One loop over a consumer: which works are handed out."""
+
+    def __init__(self, once: Once, consumer: Assigned) -> None:
+        self._once = once
+        self._consumer = consumer
+        self._progress = Progress()
+
+    def claim(self, record: ConsumerRecord[Any, Any]) -> tuple[Work, Iterable[int]]:
+        """Returns the record's work, and its claim, which gives the milliseconds to wait."""
+        work = self._once(record)
+        return work, self._once.claim(work)
+
+    def is_wanted(self, work: Work) -> bool:
+        """True: hand it out. Otherwise it was done, or the consumer was led elsewhere."""
+        record, position = work.record, work.position
+        assert position is not None
+        partition = TopicPartition(record.topic, record.partition)
+        answer = self._progress.met(partition, record.offset, position.next_offset, work.is_done)
+        if isinstance(answer, Begin):
+            return True
+        self._once.release(work)
+        if isinstance(answer, Impossible):
+            raise errors.IllegalStateError(
+                f"the log does not reach the offset that the database has: if {record.topic} was deleted and created again,"
+                f" call once.forget({record.topic!r})",
+                partition=record.partition,
+                read=record.offset,
+                database=position.next_offset,
+            )
+        if isinstance(answer, Seek):
+            self._read_on_at(partition, answer.offset)
+        return False
+
+    def after(self, work: Work) -> None:
+        """The caller asks for the next one. Raises `IllegalStateError` by rule 1."""
+        if not work.is_ended:
+            raise errors.IllegalStateError(
+                "enter each work before you ask for the next: `with work:`, or `async with work:`"
+            )
+        record = work.record
+        partition = TopicPartition(record.topic, record.partition)
+        if work.is_committed:
+            self._progress.reached(partition, record.offset + 1)
+        else:
+            self._read_on_at(partition, record.offset)
+
+    def _read_on_at(self, partition: TopicPartition, offset: int) -> None:
+        """Leads the consumer, unless the partition is another member's by now."""
+        if partition in self._consumer.assignment():
+            self._consumer.seek(partition, offset)
+
+    def left(self, work: Work) -> None:
+        """Rule 3."""
+        if not work.is_entered:
+            self._once.release(work)
+
+
+def each_sync(once: Once, consumer: SyncConsumer) -> Iterator[Work]:
+    """See `Once.each`."""
+    loop = Loop(once, consumer)
+    for record in consumer:
+        work, claim = loop.claim(record)
+        for pause_ms in claim:
+            time.sleep(pause_ms / 1000)
+        if loop.is_wanted(work):
+            try:
+                yield work
+                loop.after(work)
+            finally:
+                loop.left(work)
+
+
+async def each_async(once: Once, consumer: AsyncConsumer) -> AsyncIterator[Work]:
+    """See `Once.each`."""
+    loop = Loop(once, consumer)
+    async for record in consumer:
+        work, claim = loop.claim(record)
+        for pause_ms in claim:
+            await asyncio.sleep(pause_ms / 1000)
+        if loop.is_wanted(work):
+            try:
+                yield work
+                loop.after(work)
+            finally:
+                loop.left(work)

@@ -1,0 +1,65 @@
+"""Decides where a consumer reads on, when the database says how far the work is.
+
+Rule: the database is right and the log's offsets are a hint. Reading goes on at the database's offset whenever the record that
+was read does not follow the work that was done last: earlier, or nothing would be repeated; later, or records would be lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from oncelog.types import TopicPartition
+
+_SEEKS_MAX: Final = 3
+"""A partition may move to another worker and back between a seek and the next read, but not this often in a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """The record's work may begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """The record was done; the next one follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """Reading goes on at this offset."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Impossible:
+    """The log does not reach the offset of the database: its topic was deleted and created again."""
+
+
+class Progress:
+    """Keeps what one loop over a consumer has done so far, by partition."""
+
+    def __init__(self) -> None:
+        self._next: dict[TopicPartition, int] = {}
+        self._seeks: dict[TopicPartition, int] = {}
+
+    def met(
+        self, partition: TopicPartition, offset: int, next_offset: int, is_done: bool
+    ) -> Begin | Skip | Seek | Impossible:
+        """Decides about a record; `next_offset` and `is_done` are what the database says."""
+        follows = self._next.get(partition) == next_offset and offset >= next_offset
+        if offset == next_offset or follows or (is_done and offset + 1 == next_offset):
+            self.reached(partition, next_offset)
+            return Skip() if is_done else Begin()
+        seeks = self._seeks.get(partition, 0) + 1
+        if seeks > _SEEKS_MAX:
+            return Impossible()
+        self._seeks[partition] = seeks
+        self._next[partition] = next_offset
+        return Seek(next_offset)
+
+    def reached(self, partition: TopicPartition, next_offset: int) -> None:
+        """The work of all records below this offset was committed."""
+        self._next[partition] = next_offset
+        self._seeks.pop(partition, None)
