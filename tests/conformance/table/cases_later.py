@@ -143,12 +143,12 @@ LATER: Final[dict[str, Case]] = {
         _WIRE + "test_a_fail_over_in_the_middle_of_a_hand_over_changes_nothing",
     ),
     "H164": _in(
-        _GROUPS, "commits of a group with and without members", "test_164_only_members_commit_while_there_are_some"
+        _GROUPS, "commits of a group with and without members", "test_only_members_commit_while_there_are_some"
     ),
     "H165": _in(
         _GROUPS,
         "commits while partitions move",
-        "test_165_an_offset_in_a_transaction_is_fenced_like_a_plain_one",
+        "test_an_offset_in_a_transaction_is_fenced_like_a_plain_one",
         "test_a_member_commits_what_it_lets_go_until_it_says_so",
     ),
     "H167": _in(
@@ -161,14 +161,14 @@ LATER: Final[dict[str, Case]] = {
         "test_bad_values_are_refused_one_by_one",
         "test_an_offset_that_an_open_transaction_holds_is_not_deleted",
         "unit/coordinator/core/groups/test_shard_table.py::"
-        "test_170_offsets_are_not_deleted_under_the_members_that_read_them",
+        "test_offsets_are_not_deleted_under_the_members_that_read_them",
     ),
     "H171": _in(
         _GROUPS,
         "the epochs in which a commit counts",
-        "test_171_a_commit_counts_from_the_partitions_epoch_to_the_members",
-        "test_171_a_commit_for_a_partition_that_was_handed_over_is_refused",
-        "test_171_a_partition_that_comes_back_has_a_new_epoch",
+        "test_a_commit_counts_from_the_partitions_epoch_to_the_members",
+        "test_a_commit_for_a_partition_that_was_handed_over_is_refused",
+        "test_a_partition_that_comes_back_has_a_new_epoch",
         _WIRE + "test_a_commit_of_the_owner_before_is_refused_also_in_a_transaction",
     ),
     # ---- K: end to end with Spark

@@ -53,13 +53,13 @@ PLANTS = [
             edit(GroupTable, "refusal", ("if not member.member_id:", "if True:")),
             edit(offset_table, "_is_repeat", ("if newest.member_epoch > writer.member_epoch:", "if False:")),
         ],
-        f"{_TABLE}test_171_a_commit_for_a_partition_that_was_handed_over_is_refused",
+        f"{_TABLE}test_a_commit_for_a_partition_that_was_handed_over_is_refused",
     ),
     without(
         "group-commit-any-epoch",
         "a commit counts from the epoch in which the member got the partition",
         edit(GroupTable, "refusal", (" and owned_since <= member.member_epoch", "")),
-        f"{_TABLE}test_171_a_partition_that_comes_back_has_a_new_epoch",
+        f"{_TABLE}test_a_partition_that_comes_back_has_a_new_epoch",
     ),
     without(
         "group-epoch-not-raised",

@@ -49,7 +49,7 @@ def pair(groups: Groups) -> tuple[Reader, Reader]:
 # ---------------------------------------------------------------- fences of commits
 
 
-def test_171_a_commit_counts_from_the_partitions_epoch_to_the_members() -> None:
+def test_a_commit_counts_from_the_partitions_epoch_to_the_members() -> None:
     groups = Groups()
     a, b = pair(groups)
     mine = min(a.reading)
@@ -66,7 +66,7 @@ def test_171_a_commit_counts_from_the_partitions_epoch_to_the_members() -> None:
     assert committed(groups, mine) == 6
 
 
-def test_171_a_commit_for_a_partition_that_was_handed_over_is_refused() -> None:
+def test_a_commit_for_a_partition_that_was_handed_over_is_refused() -> None:
     groups = Groups()
     a = Reader(groups, "a")
     a.join()
@@ -81,7 +81,7 @@ def test_171_a_commit_for_a_partition_that_was_handed_over_is_refused() -> None:
     assert committed(groups, gone) == 9
 
 
-def test_171_a_partition_that_comes_back_has_a_new_epoch() -> None:
+def test_a_partition_that_comes_back_has_a_new_epoch() -> None:
     groups = Groups(t=1)
     a = Reader(groups, "a")
     a.join()
@@ -115,7 +115,7 @@ def test_a_member_commits_what_it_lets_go_until_it_says_so() -> None:
         commit(a, gone, 4)
 
 
-def test_164_only_members_commit_while_there_are_some() -> None:
+def test_only_members_commit_while_there_are_some() -> None:
     groups = Groups()
     simple = CommitOffsets(Member(GROUP), 0, (value(part("t", 0), 1),))
     groups.do(simple)
@@ -133,7 +133,7 @@ def test_164_only_members_commit_while_there_are_some() -> None:
     groups.do(simple)
 
 
-def test_165_an_offset_in_a_transaction_is_fenced_like_a_plain_one() -> None:
+def test_an_offset_in_a_transaction_is_fenced_like_a_plain_one() -> None:
     groups = Groups()
     a, b = Reader(groups, "a"), Reader(groups, "b")
     a.join()

@@ -22,7 +22,7 @@ from tests.unit.coordinator.group_driver import GROUP, Groups, Reader, part, top
 OFFSET = OffsetValue(topic_id("t"), "t", 0, 5)
 
 
-def test_170_offsets_are_not_deleted_under_the_members_that_read_them() -> None:
+def test_offsets_are_not_deleted_under_the_members_that_read_them() -> None:
     groups = Groups(t=2, u=1)
     groups.do(CommitOffsets(Member(GROUP), 0, (OFFSET, OffsetValue(topic_id("u"), "u", 0, 7))))
     a = Reader(groups, "a")
