@@ -63,7 +63,9 @@ async def _read(consumer: Consumer, found: dict[TopicPartition, int]) -> None:
     try:
         records = await consumer.getmany(timeout_ms=_POLL_MS)
     except OncelogError:
-        await asyncio.sleep(_POLL_MS / 1000)  # of one partition, perhaps for ever (no READ on the topic); others go on
+        await asyncio.sleep(
+            _POLL_MS / 1000
+        )  # of one partition, perhaps at each try (no READ on the topic); others go on
         return
     for record in records:
         where = TopicPartition(record.topic, record.partition)

@@ -1,4 +1,4 @@
-"""Makes rows of a group, as the command line shows them: its offsets with their lag and reader, and its members. Asks nobody.
+"""Makes rows of a group, as the command line shows them: its offsets with lag and reader, and its members. Pure functions.
 
 Rule: a partition that a member has is shown although nothing is committed for it; then its offset and lag are not known.
 """
