@@ -158,6 +158,16 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
             "s",
             ((f"max by (group, topic) (oncelog_consumer_group_lag_seconds{{{T}}})", "{{group}} {{topic}}"),),
         ),
+        Panel("Groups", "short", ((_sum("oncelog_consumer_groups", "state"), "{{state}}"),)),
+        Panel("Members", "short", ((_sum("oncelog_consumer_group_members", "state"), "{{state}}"),)),
+        Panel(
+            "Rebalances",
+            "ops",
+            (
+                (_rate("oncelog_consumer_group_rebalances_total"), "new assignments"),
+                (_rate("oncelog_consumer_group_fenced_total"), "fenced members"),
+            ),
+        ),
     ),
     "Partitions": (
         Panel(

@@ -268,6 +268,20 @@ def test_a_stream_goes_on_where_it_stopped_and_leaves_no_lag(stream: Stream, cli
     assert {p: at.offset for p, at in found.items()} == ends
 
 
+def test_a_stream_leaves_a_group_to_its_members(stream: Stream, client: Any) -> None:
+    group = f"members-{stream.topic}"
+    produce(client, stream.topic, range(40))
+    with client.consumer(group_id=group, auto_offset_reset="earliest") as member:
+        member.subscribe(stream.topic)
+        assert member.getone(timeout_ms=30_000) is not None
+        stream.run(commitGroup=group)
+        assert client.admin.describe_group(group).offsets == (), "neither has committed"
+    produce(client, stream.topic, range(40, 60))
+    stream.run(commitGroup=group)
+    assert stream.seen() == once(*range(60))
+    assert len(client.admin.describe_group(group).offsets) == 4, "the member has left"
+
+
 def test_a_first_micro_batch_that_fails_begins_again_where_it_began(stream: Stream, client: Any) -> None:
     """The query begins at the end, as streams do, and Spark keeps no start: rows that came meanwhile were "lost", or lost."""
     target = f"{stream.topic}-target"

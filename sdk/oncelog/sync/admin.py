@@ -255,11 +255,11 @@ class Admin(Wrapper[AsyncAdmin]):
         return self._run(self._inner.find_hanging(topics, min_age_ms))
 
     def list_groups(self) -> list[GroupListing]:
-        """Every group with an offset, committed or pending, by name. Raises `CoordinatorNotAvailableError`."""
+        """Every group with members or with an offset, committed or pending, by name. Raises `CoordinatorNotAvailableError`."""
         return self._run(self._inner.list_groups())
 
     def describe_group(self, group_id: str) -> GroupDescription:
-        """A group's offsets, and those that wait for open transactions. A group that nobody used has none."""
+        """A group's members, its offsets, and those that wait for open transactions. A group that nobody used has none."""
         return self._run(self._inner.describe_group(group_id))
 
     def set_group_offsets(
@@ -270,13 +270,26 @@ class Admin(Wrapper[AsyncAdmin]):
         """Commits offsets, (topic, partition) -> offset, in the name of a group. Raises the first refusal.
 
         Raises `UnknownTopicError` for an offset with the id of a topic that was created again since: then none is committed.
+        Raises `NonEmptyGroupError` while the group has members: stop them first.
         """
         self._run(self._inner.set_group_offsets(group_id, offsets))
+
+    def remove_group_members(
+        self, group_id: str, members: Iterable[str] = (), *, instance_ids: Iterable[str] = ()
+    ) -> list[str]:
+        """Ends memberships in their members' name, at once; returns the ids of those that it ended, in the group's order.
+
+        For members whose process is gone: their partitions do not wait for the end of the session. A process that still runs
+        is told with its next heartbeat, stops reading, and joins again with a new id, so stop it first. Members that are not
+        there are left out, so a repeat does nothing. It takes READ on the group, as leaving does.
+        """
+        return self._run(self._inner.remove_group_members(group_id, list(members), instance_ids=list(instance_ids)))
 
     def delete_group_offsets(self, group_id: str, partitions: Iterable[PartitionId] | None = None) -> int:
         """Forgets committed offsets, None = all of the group; returns how many there were.
 
-        Raises `UnstableOffsetCommitError` when an open transaction still holds one of them at the deadline.
+        Raises `NonEmptyGroupError` for all of a group with members, and `GroupSubscribedToTopicError` for those that they
+        read. Raises `UnstableOffsetCommitError` when an open transaction still holds one of them at the deadline.
         """
         return self._run(self._inner.delete_group_offsets(group_id, None if partitions is None else list(partitions)))
 

@@ -561,7 +561,7 @@ class DescribeGroupRequest(_message.Message):
     def __init__(self, group_id: _Optional[str] = ...) -> None: ...
 
 class DescribeGroupReply(_message.Message):
-    __slots__ = ("group", "offsets", "pending", "group_epoch", "assignment_epoch", "assignor", "members")
+    __slots__ = ("group", "offsets", "pending", "group_epoch", "assignment_epoch", "assignor", "members", "expires_ms")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
     PENDING_FIELD_NUMBER: _ClassVar[int]
@@ -569,6 +569,7 @@ class DescribeGroupReply(_message.Message):
     ASSIGNMENT_EPOCH_FIELD_NUMBER: _ClassVar[int]
     ASSIGNOR_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_MS_FIELD_NUMBER: _ClassVar[int]
     group: GroupListing
     offsets: _containers.RepeatedCompositeFieldContainer[GroupOffset]
     pending: _containers.RepeatedCompositeFieldContainer[PendingGroupOffsets]
@@ -576,7 +577,8 @@ class DescribeGroupReply(_message.Message):
     assignment_epoch: int
     assignor: str
     members: _containers.RepeatedCompositeFieldContainer[GroupMemberInfo]
-    def __init__(self, group: _Optional[_Union[GroupListing, _Mapping]] = ..., offsets: _Optional[_Iterable[_Union[GroupOffset, _Mapping]]] = ..., pending: _Optional[_Iterable[_Union[PendingGroupOffsets, _Mapping]]] = ..., group_epoch: _Optional[int] = ..., assignment_epoch: _Optional[int] = ..., assignor: _Optional[str] = ..., members: _Optional[_Iterable[_Union[GroupMemberInfo, _Mapping]]] = ...) -> None: ...
+    expires_ms: int
+    def __init__(self, group: _Optional[_Union[GroupListing, _Mapping]] = ..., offsets: _Optional[_Iterable[_Union[GroupOffset, _Mapping]]] = ..., pending: _Optional[_Iterable[_Union[PendingGroupOffsets, _Mapping]]] = ..., group_epoch: _Optional[int] = ..., assignment_epoch: _Optional[int] = ..., assignor: _Optional[str] = ..., members: _Optional[_Iterable[_Union[GroupMemberInfo, _Mapping]]] = ..., expires_ms: _Optional[int] = ...) -> None: ...
 
 class GroupMemberInfo(_message.Message):
     __slots__ = ("member_id", "instance_id", "client_id", "rack", "member_epoch", "state", "topics", "pattern", "assigned", "revoking", "target")

@@ -1,17 +1,25 @@
-"""`oncelog group ...`: committed offsets of groups, how far behind they are, and moving them.
-
-Groups have no members yet: each process that commits under a group's name counts as one, so CONSUMER-ID, HOST and
-CLIENT-ID are empty.
-"""
+"""`oncelog group ...`: groups with their members and committed offsets, how far behind they are, and moving them."""
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
-from typing import TYPE_CHECKING, Final, TypedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-from oncelog.errors import InvalidGroupIdError
+from oncelog.errors import InvalidGroupIdError, NonEmptyGroupError
 from oncelog.types import PartitionId
+from oncelog_cli.cluster.group_rows import (
+    COLUMNS,
+    LIST_COLUMNS,
+    LIST_WIDE,
+    MEMBER_COLUMNS,
+    MEMBER_WIDE,
+    WIDE,
+    Described,
+    described,
+    heading,
+    listing_row,
+)
 from oncelog_cli.terminal.argument_types import Place, UsageError, add_yes, confirm, matching, partition_of, place_of
 from oncelog_cli.terminal.bulk import Outcome, each
 from oncelog_cli.terminal.output import Printer, table
@@ -19,49 +27,60 @@ from oncelog_cli.terminal.parsing import Commands, Noun, add_watch
 from oncelog_cli.terminal.session import watch, with_client
 
 if TYPE_CHECKING:
-    from oncelog.client.admin.descriptions import (
-        GroupDescription,
-        GroupListing,
-        GroupOffset,
-        LogDescription,
-        PendingOffsets,
-        TopicDescription,
-    )
+    from oncelog.client.admin.descriptions import GroupDescription, GroupListing, TopicDescription
     from oncelog.client.client import Client
 
-COLUMNS: Final = (
-    "group", "topic", "partition", "current_offset", "log_end_offset", "lag", "consumer_id", "host", "client_id",
-)  # fmt: skip
-WIDE: Final = ("lag_offsets", "lag_is_exact", "high_watermark", "committed_ms", "leader_epoch", "metadata", "topic_id")
-_LIST_COLUMNS: Final = ("group", "state", "partitions", "open_transactions")
-_LIST_WIDE: Final = ("coordinator", "group_shard")
 _LAG_WORDS: Final = (
     "LAG is the number of records that a read_committed consumer of the group still gets: markers and aborted records\n"
     "do not count. The leader counts in at most 16 MiB of the log; further on every offset counts, and lag_is_exact\n"
     "(--format wide, json, yaml) says so. LOG-END-OFFSET is the last stable offset, where such a consumer's view ends.\n"
     "lag_offsets (same formats) counts every offset up to there, markers and aborted records too. So do the metrics\n"
-    "oncelog_consumer_group_lag_..., except for markers at the very end, so they can be above 0 with no record left."
+    "oncelog_consumer_group_lag_..., except for markers at the very end, so they can be above 0 with no record left.\n"
+    "LAG-TIME (--time) is the age of the first record that the group has not committed: this machine's clock less the\n"
+    "record's timestamp, to the millisecond, and as right as that clock and the one that stamped the record: the\n"
+    "producer's, or the broker's for a topic with append time. One batch is read of each partition with lag, which\n"
+    "takes READ on its topic; a partition that gives none within 5 s has no LAG-TIME. The metric\n"
+    "oncelog_consumer_group_lag_seconds reads nothing: it counts from when the broker was seen to have something new.\n"
+    "A group that has had members, and has none, goes with its offsets after the coordinators' group_retention_ms:\n"
+    "EXPIRES says when. While members are there, a partition without a committed offset is shown without a lag.\n"
+    "HOST is empty: members tell no address."
 )
 _SEEK_WORDS: Final = (
-    "Stop the group's consumers first: the next commit of a running one overwrites the offset.\n"
+    "Stop the group's consumers first. While the group has members this is refused (NON_EMPTY_GROUP), also with --dry-run;\n"
+    "and a consumer that commits without being a member overwrites the offset with its next commit.\n"
     "Places: start, end, an offset, @TIME (ISO 8601, seconds or milliseconds), +N after the start, -N before the end\n"
     "(write --to=-5). An offset outside of what is kept becomes the nearest one that is."
+)
+
+_REMOVE_WORDS: Final = (
+    "Their partitions go to other members at once, not when their sessions end. Stop the processes first: one that still\n"
+    "runs learns it with its next heartbeat, stops reading, and joins again under a new id. It takes READ on the group."
 )
 
 
 def add_parser(commands: Commands) -> None:
     """The verbs of this noun."""
-    noun = commands.noun("group", "list, describe, move and delete committed offsets of groups")
-    listing = noun.verb("list", _list, "groups that have offsets", ("oncelog group list", "oncelog group list --watch"))
+    noun = commands.noun("group", "list and describe groups, move and delete their offsets, remove members")
+    listing = noun.verb(
+        "list", _list, "groups that have members or offsets", ("oncelog group list", "oncelog group list --watch")
+    )
     add_watch(listing)
     describe = noun.verb(
         "describe",
         _describe,
-        "offsets and lag of groups",
-        ("oncelog group describe billing", "oncelog group describe --regex 'bill.*' --format json"),
+        "offsets, lag and members of groups",
+        (
+            "oncelog group describe billing",
+            "oncelog group describe billing --members",
+            "oncelog group describe --regex 'bill.*' --time --format json",
+        ),
         _LAG_WORDS,
     )
     describe.add_argument("group", nargs="+")
+    describe.add_argument("--members", action="store_true", help="show the members instead of the offsets")
+    describe.add_argument(
+        "--time", action="store_true", help="show the lag in time, too: reads one batch per partition"
+    )
     describe.add_argument("--regex", "-r", action="store_true", help="the names are regular expressions")
     add_watch(describe)
     _add_changes(noun)
@@ -99,6 +118,26 @@ def _add_changes(noun: Noun) -> None:
     )
     offsets.add_argument("group")
     offsets.add_argument("partition", nargs="+", metavar="TOPIC[/PARTITION]")
+    _add_member_remove(noun)
+
+
+def _add_member_remove(noun: Noun) -> None:
+    remove = noun.verb(
+        "member-remove",
+        _member_remove,
+        "end memberships of processes that are gone",
+        (
+            "oncelog group member-remove billing 7d0e5c9c-0b3c-4f0e-a5ab-1f0d7d3f0c11",
+            "oncelog group member-remove billing --instance-id till-3",
+            "oncelog group member-remove billing --all",
+        ),
+        _REMOVE_WORDS,
+    )
+    remove.add_argument("group")
+    remove.add_argument("member", nargs="*", metavar="MEMBER-ID")
+    remove.add_argument("--instance-id", action="append", default=[], metavar="ID", help="a static member; repeatable")
+    remove.add_argument("--all", action="store_true", help="every member; asks first")
+    add_yes(remove)
 
 
 # ---------------------------------------------------------------- looking
@@ -107,7 +146,7 @@ def _add_changes(noun: Noun) -> None:
 def _list(args: argparse.Namespace, printer: Printer) -> int:
     async def run(client: Client) -> int:
         def show(groups: list[GroupListing]) -> None:
-            printer.rows([_listing_row(group) for group in groups], _LIST_COLUMNS, _LIST_WIDE)
+            printer.rows([listing_row(group) for group in groups], LIST_COLUMNS, LIST_WIDE)
 
         await watch(args, client.admin.list_groups, show)
         return 0
@@ -115,16 +154,11 @@ def _list(args: argparse.Namespace, printer: Printer) -> int:
     return with_client(args, run)
 
 
-def _listing_row(group: GroupListing) -> dict[str, object]:
-    row = dataclasses.asdict(group)
-    return {**row, "group": row.pop("group_id"), "partitions": row.pop("offsets")}
-
-
 async def _found(client: Client, name: str) -> GroupDescription:
     """Raises `InvalidGroupIdError` for a group that has nothing."""
     group = await client.admin.describe_group(name)
-    if not group.offsets and not group.pending:
-        raise InvalidGroupIdError("no such group has offsets; see `oncelog group list`", group=name)
+    if not group.offsets and not group.pending and not group.group_epoch:
+        raise InvalidGroupIdError("no such group has members or offsets; see `oncelog group list`", group=name)
     return group
 
 
@@ -142,107 +176,50 @@ def _describe(args: argparse.Namespace, printer: Printer) -> int:
         async def look() -> list[Described]:
             groups = [await _found(client, name) for name in await _names(client, args)]
             topics = await client.admin.list_topics(internal=True)
-            return [await _described(client, group, topics) for group in groups]
+            return [await _described(client, group, topics, with_times=args.time) for group in groups]
 
-        await watch(args, look, lambda groups: _show(groups, printer))
+        await watch(args, look, lambda groups: _show(groups, args, printer))
         return 0
 
     return with_client(args, run)
 
 
-class Pending(TypedDict):
-    """Offsets that are committed together with a transaction that is still open; each is (topic, partition, offset)."""
-
-    txn_producer_id: int
-    txn_no: int
-    txn_shard: int
-    since_ms: int
-    offsets: tuple[tuple[str, int, int], ...]
-
-
-class Described(TypedDict):
-    """One group with its committed offsets, as programs get it. `total_lag` None: the lag of a partition is not known."""
-
-    group: str
-    state: str
-    coordinator: str
-    members: int
-    total_lag: int | None
-    offsets: list[dict[str, object]]
-    pending: list[Pending]
-
-
-async def _described(client: Client, group: GroupDescription, topics: list[TopicDescription]) -> Described:
+async def _described(
+    client: Client, group: GroupDescription, topics: list[TopicDescription], *, with_times: bool
+) -> Described:
     committed = {PartitionId(item.topic_id, item.partition): item.offset for item in group.offsets}
-    logs = await client.admin.describe_partitions(topics, committed)
-    rows = [
-        offset_row(group.listing.group_id, item, logs.get(PartitionId(item.topic_id, item.partition)))
-        for item in group.offsets
-    ]
-    lags = [lag for row in rows if isinstance(lag := row["lag"], int)]
-    return {
-        "group": group.listing.group_id,
-        "state": group.listing.state,
-        "coordinator": group.listing.coordinator,
-        "members": 0,
-        "total_lag": sum(lags) if len(lags) == len(rows) else None,
-        "offsets": rows,
-        "pending": [_pending(item) for item in group.pending],
-    }
+    found = described(group, await client.admin.describe_partitions(topics, committed))
+    if with_times:
+        from oncelog_cli.cluster.group_lag_time import add_lag_times
+
+        await add_lag_times(client, found["offsets"])
+    return found
 
 
-def _pending(found: PendingOffsets) -> Pending:
-    return {
-        "txn_producer_id": found.txn_producer_id,
-        "txn_no": found.txn_no,
-        "txn_shard": found.txn_shard,
-        "since_ms": found.since_ms,
-        "offsets": found.offsets,
-    }
-
-
-def offset_row(group: str, item: GroupOffset, log: LogDescription | None) -> dict[str, object]:
-    """One committed offset and its lag; without lag when the partition is gone or its leader does not answer."""
-    row: dict[str, object] = {
-        "group": group,
-        "topic": item.topic,
-        "partition": item.partition,
-        "current_offset": item.offset,
-        "log_end_offset": None,
-        "lag": None,
-        "consumer_id": item.member_id or None,
-        "host": None,
-        "client_id": None,
-        **{name: getattr(item, name) for name in ("committed_ms", "leader_epoch", "metadata", "topic_id")},
-        "lag_offsets": None,
-        "lag_is_exact": None,
-        "high_watermark": None,
-    }
-    if log is not None:
-        end = log.last_stable_offset
-        row["log_end_offset"], row["high_watermark"] = end, log.high_watermark
-        row["lag_offsets"] = max(0, end - max(item.offset, log.log_start_offset))
-        row["lag"] = log.records + max(0, end - max(log.counted_to, item.offset))
-        row["lag_is_exact"] = log.counted_to >= end or item.offset >= end
-    return {name: row[name] for name in (*COLUMNS, *WIDE)}
-
-
-def _show(groups: list[Described], printer: Printer) -> None:
+def _show(groups: list[Described], args: argparse.Namespace, printer: Printer) -> None:
     if not printer.is_text:
         printer.data(groups)
         return
     for number, group in enumerate(groups):
         if number:
             printer.text("")
-        lag = "-" if group["total_lag"] is None else group["total_lag"]
-        printer.text(
-            f"GROUP        {group['group']}\nCOORDINATOR  {group['coordinator']}\nSTATE        {group['state']}\n"
-            f"MEMBERS      {group['members']}\nTOTAL-LAG    {lag}\n"
-        )
-        printer.text(table(group["offsets"], COLUMNS + (WIDE if printer.style == "wide" else ())))
+        printer.text(heading(group))
+        is_wide = printer.style == "wide"
+        if args.members:
+            printer.text(table(group["membership"], MEMBER_COLUMNS + (MEMBER_WIDE if is_wide else ())))
+            continue
+        printer.text(table(group["offsets"], _columns(is_wide=is_wide, with_times=args.time)))
         for item in group["pending"]:
             where = ", ".join(f"{topic}/{partition} at {offset}" for topic, partition, offset in item["offsets"])
             printer.text(f"\npending in transaction {item['txn_no']} of producer {item['txn_producer_id']}: {where}")
+
+
+def _columns(*, is_wide: bool, with_times: bool) -> Sequence[str]:
+    columns = COLUMNS + (WIDE if is_wide else ())
+    if not with_times:
+        return [name for name in columns if name != "lag_time_ms"]
+    after = columns.index("lag") + 1
+    return (*columns[:after], "lag_time_ms", *(name for name in columns[after:] if name != "lag_time_ms"))
 
 
 # ---------------------------------------------------------------- changes
@@ -264,6 +241,7 @@ def _seek(args: argparse.Namespace, printer: Printer) -> int:
 
     async def run(client: Client) -> int:
         group = await client.admin.describe_group(args.group)
+        _require_no_members(group)
         before = await _before(client, group)
         chosen = await _partitions(client, args.partition) if args.partition else list(before)
         if not chosen:
@@ -290,6 +268,17 @@ def _seek(args: argparse.Namespace, printer: Printer) -> int:
         return 0
 
     return with_client(args, run)
+
+
+def _require_no_members(group: GroupDescription) -> None:
+    """Raises `NonEmptyGroupError`. The coordinator refuses as well; this says it before anything is looked up."""
+    if group.members:
+        name = group.listing.group_id
+        raise NonEmptyGroupError(
+            f"members read on from where they are: stop them first (`oncelog group describe {name} --members` shows them)",
+            group=name,
+            members=len(group.members),
+        )
 
 
 async def _before(client: Client, group: GroupDescription) -> dict[tuple[str, int], int]:
@@ -350,6 +339,29 @@ def _offset_delete(args: argparse.Namespace, printer: Printer) -> int:
         for name in missing:
             printer.complain(f"{args.group} has no offset on {name}")
         printer.rows(rows, ("group", "topic", "partition", "offset", "deleted"))
+        return 1 if missing else 0
+
+    return with_client(args, run)
+
+
+def _member_remove(args: argparse.Namespace, printer: Printer) -> int:
+    if args.all == bool(args.member or args.instance_id):
+        raise UsageError("name members, or instance ids, or --all")
+
+    async def run(client: Client) -> int:
+        members = {m.member_id: m for m in (await _found(client, args.group)).members}
+        wanted = list(members) if args.all else list(dict.fromkeys(args.member))
+        if args.all and members:
+            confirm(f"Remove {len(members)} members of {args.group}?", yes=args.yes)
+            client.give_up_after(args.timeout_ms)  # the time for thinking does not count
+        removed = await client.admin.remove_group_members(args.group, wanted, instance_ids=args.instance_id)
+        instances = {member.instance_id for member in members.values()}
+        missing = [name for name in wanted if name not in removed]
+        missing += [name for name in dict.fromkeys(args.instance_id) if name not in instances]
+        for name in missing:
+            printer.complain(f"{args.group} has no member {name} (any more)")
+        rows = [{"group": args.group, "member_id": name, "removed": True} for name in removed]
+        printer.rows(rows, ("group", "member_id", "removed"))
         return 1 if missing else 0
 
     return with_client(args, run)

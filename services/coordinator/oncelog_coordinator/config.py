@@ -69,6 +69,10 @@ class CoordinatorConfig(ServingConfig):
     lag_refresh_ms: int = setting(
         15_000, "how often leaders are asked for the lag of groups (metrics only), 1000 and up"
     )
+    metrics_groups_max: int = setting(
+        100,
+        "pairs of group and topic with lag metrics of their own, 0 to 10000: the worst ones; the others are together",
+    )
     append_timeout_ms: int = setting(2_000, "one try of an append to a shard's log")
     append_deadline_ms: int = setting(20_000, "a shard that cannot append for this long is restarted")
     check_invariants: bool = setting(False, "assert every invariant after each step (tests)")
@@ -79,6 +83,7 @@ class CoordinatorConfig(ServingConfig):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name} must be above 0", name=name)
         self.check("lag_refresh_ms", self.lag_refresh_ms >= 1_000, "1000 and up")
+        self.check("metrics_groups_max", 0 <= self.metrics_groups_max <= 10_000, "0 to 10000")
         if self.lease_ttl_ms < 2_000:
             raise ConfigError("lease_ttl_ms must be at least 2000: etcd knows no shorter lease", name="lease_ttl_ms")
         if not 1 <= self.producer_ids_prefetch <= 1_000:

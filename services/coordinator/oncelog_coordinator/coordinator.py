@@ -24,6 +24,7 @@ from oncelog_coordinator.rpc.shard_registry import NodeShards
 from oncelog_coordinator.rpc.transaction_service import TransactionService, register
 from oncelog_coordinator.shard.coordinator_metrics import CoordinatorCollector, CoordinatorMetrics
 from oncelog_coordinator.shard.drainer import CoordinatorDrain
+from oncelog_coordinator.shard.group_collector import GroupCollector
 from oncelog_coordinator.shard.log_port import LogPort
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
 from oncelog_coordinator.shard.ownership import LeaseTimes, Owner, ShardOwnership
@@ -87,6 +88,7 @@ class CoordinatorNode:
             self._metrics if ports.tracer is None else ShardObservers(self._metrics, ShardTraces(ports.tracer))
         )
         ports.metrics.collect_with(CoordinatorCollector(self._clock, owned, self._producer_ids).collect)
+        ports.metrics.collect_with(GroupCollector(owned).collect)
         self._lag = LagWatch(
             ports.transport,
             self.view,
@@ -94,6 +96,7 @@ class CoordinatorNode:
             owned,
             config.lag_refresh_ms,
             per_partition=config.metrics_per_partition,
+            groups_max=config.metrics_groups_max,
         )
         ports.metrics.collect_with(self._lag.collect)
         tokens = SessionTokens(self.view, required=config.asks_for_session_tokens)
@@ -206,7 +209,9 @@ class CoordinatorNode:
     def _make_runner(self, shard: Shard, life: ShardLife) -> EffectRunner:
         transport, timeout_ms = self._ports.transport, self._config.marker_timeout_ms
         if shard.kind != KIND_TXN:
-            return GroupEffects(life, shard.number, transport, self.view, timeout_ms, self._waits)
+            return GroupEffects(
+                life, shard.number, transport, self.view, timeout_ms, self._waits, self._metrics.rebalanced
+            )
         sender = MarkerSender(
             life,
             shard.number,

@@ -132,7 +132,8 @@ SOURCE: Final[dict[str, Option]] = {
         "Whether records of open and aborted transactions are read too.", "read_committed", "kafka.isolation.level"
     ),
     "commitGroup": Option(
-        "A group to which a stream commits what it has read, for lag tools; it is never read back. Empty means none."
+        "A group to which a stream commits what it has read, for lag tools; it is never read back. One that no "
+        "consumers are members of. Empty means none."
     ),
 }
 """For reads."""

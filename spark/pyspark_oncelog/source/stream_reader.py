@@ -5,7 +5,7 @@ another object.  An error here ends the query, so every call is tried again unti
 Rule 1: an end is never above the last stable offset (read_committed): below it every transaction is decided, so a
         micro-batch that runs again after a crash reads the same rows.  Where the first one began stands in its end.
 Rule 2: offsets are committed to a group for lag tools only (option commitGroup); the source never reads them back, and
-        a failure of that is a line in the log.
+        a failure of that is a line in the log. So is a group that has members (`NON_EMPTY_GROUP`): theirs stay.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from oncelog.errors import ConfigError, OncelogError, UnknownTopicError
+from oncelog.errors import ConfigError, NonEmptyGroupError, OncelogError, UnknownTopicError
 from pyspark_oncelog.options.offsets import JsonObject, Position
 from pyspark_oncelog.options.read_write_options import SourceOptions
 from pyspark_oncelog.preflight import no_longer_found
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _GROUP_PAUSE_MS: Final = 30_000
+_GROUP_IN_USE: Final = (
+    ". The query goes on. Consumers share this group's partitions, and what a query has read is none of their offsets: name a "
+    "group of its own in option commitGroup, one for each query"
+)
 _log = logging.getLogger(__name__)
 
 
@@ -198,10 +202,12 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except OncelogError as error:
             self._group_again_ms = _now_ms() + _GROUP_PAUSE_MS
             _log.warning(
-                "offsets of group %s were not committed, and are not for %d s: %s",
+                "offsets of group %s were not committed, and are not for %d s: %s: %s%s",
                 self._options.commit_group,
                 _GROUP_PAUSE_MS // 1000,
+                error.code.name,
                 error,
+                _GROUP_IN_USE if isinstance(error, NonEmptyGroupError) else "",
             )
 
 

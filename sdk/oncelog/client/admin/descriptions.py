@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from oncelog.errors import OncelogError
+from oncelog.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,10 @@ class HangingTransaction:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group. `offsets`: partitions with a committed one; `open_transactions`: those that hold offsets of it."""
+    """A group. `offsets`: partitions with a committed one; `open_transactions`: those that hold offsets of it.
+
+    `state`: EMPTY (no members), ASSIGNING (the next assignment is not computed yet), RECONCILING (partitions move), STABLE.
+    """
 
     group_id: str
     state: str
@@ -187,6 +191,7 @@ class GroupListing:
     open_transactions: int
     coordinator: str
     group_shard: int
+    members: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,12 +220,44 @@ class PendingOffsets:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupMemberDescription:
+    """A member of a group, with what it reads. Partitions of a topic that is gone have the topic's id for a name.
+
+    `instance_id`: empty for a member that is not static. `epoch`: of the assignment that it has come to; -2 = a static member
+    that is away, for which its partitions wait. `state`: STABLE (it owns its target), UNREVOKED (it has to let `revoking` go),
+    UNRELEASED (it waits for partitions of others), AWAY. `target`: what it is to own.
+    """
+
+    member_id: str
+    instance_id: str
+    client_id: str
+    rack: str
+    epoch: int
+    state: str
+    topics: tuple[str, ...]
+    pattern: str
+    assigned: tuple[TopicPartition, ...]
+    revoking: tuple[TopicPartition, ...]
+    target: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group in full."""
+    """A group in full.
+
+    `group_epoch`: rises when members, subscriptions or topics change; 0 = the group never had members. `assignment_epoch`:
+    of the assignment that is carried out. `assignor`: who computed it. `expires_ms`: the group has had members and has none,
+    and is removed with its offsets at this time at the earliest, unless somebody commits or joins; None = it is kept.
+    """
 
     listing: GroupListing
     offsets: tuple[GroupOffset, ...]
     pending: tuple[PendingOffsets, ...]
+    members: tuple[GroupMemberDescription, ...] = ()
+    group_epoch: int = 0
+    assignment_epoch: int = 0
+    assignor: str = ""
+    expires_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ again.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from oncelog.errors import CoordinatorFencedError, OncelogError
 from oncelog.ports import Transport
@@ -28,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class GroupEffects:
-    """Runs `AskOutcome` and `GroupNews` for one epoch of a group shard."""
+    """Runs `AskOutcome` and `GroupNews` for one epoch of a group shard. `rebalanced()`: a group has another assignment."""
 
     def __init__(
         self,
@@ -38,7 +39,9 @@ class GroupEffects:
         view: ClusterView,
         timeout_ms: int,
         waits: HeartbeatWaits | None = None,
+        rebalanced: Callable[[], None] = lambda: None,
     ) -> None:
+        self._rebalanced = rebalanced
         self._waits = HeartbeatWaits() if waits is None else waits
         self._life = life
         self._shard = shard
@@ -52,6 +55,8 @@ class GroupEffects:
         """See `EffectRunner.run`."""
         if isinstance(effect, GroupNews):
             self._waits.tell(effect)
+            if effect.member_ids is None:
+                self._rebalanced()
             return
         assert isinstance(effect, AskOutcome), f"unknown effect {effect!r}"
         if effect not in self._asking:

@@ -4,7 +4,8 @@ partitions.
 Rule 1: one call per leader and round, for all partitions on which any of these groups has committed; rounds are
         `lag_refresh_ms` apart, so the cost does not grow with scrapes, groups or consumers.
 Rule 2: a scrape makes no call: it reads committed offsets from the cores and ends from the last round.
-Rule 3: nothing depends on it. When a leader does not answer, the last known end stays.
+Rule 3: the series are bounded: `groups_max` pairs of group and topic have their own (`core/offsets/lag_series.py`).
+Rule 4: nothing depends on it. When a leader does not answer, the last known end stays.
 """
 
 from __future__ import annotations
@@ -24,16 +25,19 @@ from oncelog.v1 import types_pb2
 from oncelog.wire import methods
 from oncelog_coordinator.core.groups.shard_table import GroupShardTable
 from oncelog_coordinator.core.offsets.lag import LagTable
+from oncelog_coordinator.core.offsets.lag_series import OTHERS, Pair, PairLag, chosen, others
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
 from oncelog_coordinator.shard.shard import Shard
 from oncelog_runtime.metadata.cluster_view import ClusterView, ShardKey
 from oncelog_runtime.observability import metric_names as names
-from oncelog_runtime.observability.metrics import SLICE, Family, Row, labels_of
+from oncelog_runtime.observability.metrics import SLICE, Family, Row, labels_of, one
 
 _log = logging.getLogger(__name__)
 _PARTITIONS_PER_CALL: Final = 1_000
 _TIMEOUT_MS: Final = 5_000
 _LATEST: Final = -1
+_Committed = tuple[str, str, PartitionId, int]
+"""(group, topic, partition, committed offset)."""
 
 
 class LagWatch:
@@ -50,6 +54,7 @@ class LagWatch:
         refresh_ms: int,
         *,
         per_partition: bool,
+        groups_max: int,
     ) -> None:
         self._transport = transport
         self._view = view
@@ -57,6 +62,7 @@ class LagWatch:
         self._shards = shards
         self._refresh_ms = refresh_ms
         self._per_partition = per_partition
+        self._groups_max = groups_max
         self.table = LagTable()
 
     # ------------------------------------------------------------ looking
@@ -102,8 +108,8 @@ class LagWatch:
                     end = min(answer.offset, answer.data_end_offset or answer.offset)
                     self.table.saw(PartitionId(answer.topic_id, answer.partition), end, now_ms)
 
-    def _committed(self) -> Iterator[tuple[str, str, PartitionId, int]]:
-        """Yields (group, topic, partition, committed offset) for every group here whose topic still exists."""
+    def _committed(self) -> Iterator[_Committed]:
+        """Yields every committed offset of the groups here whose topic still exists."""
         for shard in list(self._shards.values()):
             if not shard.is_serving or not isinstance(shard.life.table, GroupShardTable):
                 continue
@@ -116,28 +122,44 @@ class LagWatch:
     # ------------------------------------------------------------ telling
 
     def collect(self) -> Iterator[Family | None]:
-        """Yields the metrics of all groups owned here."""
-        committed: list[Row] = []
-        lags: list[Row] = []
-        worst: dict[tuple[str, str], list[int]] = {}
+        """Yields the metrics of the groups owned here: the worst ones by name, all others together."""
         now_ms = self._clock.now_ms()
-        for count, (group, topic, partition, offset) in enumerate(list(self._committed()), 1):
+        entries = list(self._committed())
+        lags: dict[Pair, PairLag] = {}
+        for count, (group, topic, partition, offset) in enumerate(entries, 1):
             if count % SLICE == 0:
                 yield None
+            known = lags.setdefault(Pair(group, topic), PairLag())
             lag = self.table.lag(partition, offset)
-            if self._per_partition:
-                labels = labels_of(names.GROUP_LAG, group, topic, str(partition.partition))
-                committed.append((labels, offset))
-                if lag is not None:
-                    lags.append((labels, lag))
             if lag is not None:
-                total = worst.setdefault((group, topic), [0, 0, 0])
-                total[0] = max(total[0], lag)
-                total[1] += lag
-                total[2] = max(total[2], self.table.behind_ms(partition, offset, now_ms))
+                known.add(lag, lag, self.table.behind_ms(partition, offset, now_ms))
+        kept = chosen(lags, self._groups_max)
+        yield from self._of_partitions(entries, kept)
+        yield from _of_pairs(lags, kept)
+
+    def _of_partitions(self, entries: list[_Committed], kept: set[Pair]) -> Iterator[Family | None]:
+        committed: list[Row] = []
+        lags: list[Row] = []
+        for count, (group, topic, partition, offset) in enumerate(entries if self._per_partition else (), 1):
+            if count % SLICE == 0:
+                yield None
+            if (group, topic) not in kept:
+                continue
+            labels = labels_of(names.GROUP_LAG, group, topic, str(partition.partition))
+            committed.append((labels, offset))
+            if (lag := self.table.lag(partition, offset)) is not None:
+                lags.append((labels, lag))
         yield Family(names.GROUP_COMMITTED, committed)
         yield Family(names.GROUP_LAG, lags)
-        labelled = [(labels_of(names.GROUP_LAG_MAX, *key), total) for key, total in worst.items()]
-        yield Family(names.GROUP_LAG_MAX, [(labels, total[0]) for labels, total in labelled])
-        yield Family(names.GROUP_LAG_SUM, [(labels, total[1]) for labels, total in labelled])
-        yield Family(names.GROUP_LAG_SECONDS, [(labels, total[2] / 1000) for labels, total in labelled])
+
+
+def _of_pairs(lags: dict[Pair, PairLag], kept: set[Pair]) -> Iterator[Family]:
+    shown = [(pair, lag) for pair, lag in lags.items() if pair in kept and lag.is_known]
+    rest = others(lags, kept)
+    if rest.is_known:
+        shown.append((Pair(*OTHERS), rest))
+    labelled = [(labels_of(names.GROUP_LAG_MAX, *pair), lag) for pair, lag in shown]
+    yield Family(names.GROUP_LAG_MAX, [(labels, lag.worst) for labels, lag in labelled])
+    yield Family(names.GROUP_LAG_SUM, [(labels, lag.total) for labels, lag in labelled])
+    yield Family(names.GROUP_LAG_SECONDS, [(labels, lag.behind_ms / 1000) for labels, lag in labelled])
+    yield one(names.GROUP_LAG_PAIRS, len(lags))

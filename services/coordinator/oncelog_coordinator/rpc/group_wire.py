@@ -45,6 +45,7 @@ def describe(reply: co.DescribeGroupReply, membership: Membership, names: Mappin
     reply.group_epoch = membership.record.epoch
     reply.assignment_epoch = membership.record.assignment_epoch
     reply.assignor = membership.record.assignor
+    reply.expires_ms = membership.expires_ms
     reply.members.extend(_member_info(member, names) for member in membership.members)
 
 

@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from oncelog.errors import InvalidProducerEpochError, OncelogError, ProducerFencedError
+from oncelog.errors import (
+    FencedInstanceIdError,
+    FencedMemberEpochError,
+    InvalidProducerEpochError,
+    OncelogError,
+    ProducerFencedError,
+    UnknownMemberError,
+)
 from oncelog_coordinator.core.decision import TransactionEnded
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
@@ -23,6 +30,7 @@ from oncelog_runtime.observability.metrics import SLICE, Family, NodeMetrics, Ro
 from oncelog_runtime.process.bugs import Bugs
 
 _FENCED: Final = (ProducerFencedError, InvalidProducerEpochError)
+_FENCED_MEMBERS: Final = (FencedMemberEpochError, UnknownMemberError, FencedInstanceIdError)
 
 
 class CoordinatorMetrics(ShardObserver):
@@ -35,6 +43,8 @@ class CoordinatorMetrics(ShardObserver):
         self.mark = metrics.histogram(names.TXN_PHASE_SECONDS, "mark")
         self._duration = metrics.histogram(names.TXN_SECONDS)
         self._fenced = metrics.counter(names.FENCED)
+        self._fenced_members = metrics.counter(names.GROUP_FENCED)
+        self._rebalances = metrics.counter(names.GROUP_REBALANCES)
         self._failed_lives = {kind: metrics.counter(names.SHARD_FAILED_LIVES, kind) for kind in (KIND_TXN, KIND_GROUP)}
         self._ended = {
             outcome: metrics.counter(names.TXN_TOTAL, outcome) for outcome in ("committed", "aborted", "timed_out")
@@ -70,6 +80,12 @@ class CoordinatorMetrics(ShardObserver):
         """Counts a refusal that fenced the caller."""
         if isinstance(error, _FENCED):
             self._fenced.inc()
+        elif isinstance(error, _FENCED_MEMBERS):
+            self._fenced_members.inc()
+
+    def rebalanced(self) -> None:
+        """Counts a new assignment of a group, once it is committed."""
+        self._rebalances.inc()
 
     def life_failed(self, kind: str) -> None:
         """Counts a failed life of a shard."""

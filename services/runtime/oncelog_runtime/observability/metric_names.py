@@ -3,8 +3,9 @@
 Rule 1: nothing exports a metric that is not here; docs/metrics.md is generated from this table, and the dashboard and
         the alert rules are checked against it.
 Rule 2: names carry their unit (`_seconds`, `_bytes`, `_offset`); counters end in `_total`.
-Rule 3: a label has few values, or as many as the cluster has topics, groups or partitions. What grows with the number
-        of partitions is `per_partition` and can be switched off; the totals beside it stay.
+Rule 3: a label has few values, or as many as the cluster has topics or partitions, and of groups a bounded number
+        (`metrics_groups_max`). What grows with the number of partitions is `per_partition` and can be switched off; the
+        totals beside it stay.
 Rule 4: `_lag` of a partition or group counts offsets, which costs nothing per scrape: markers and records of aborted
         transactions are offsets too. Counting records means reading the log; `oncelog group describe` does that, once.
 """
@@ -280,7 +281,7 @@ PID_SPACE_USED: Final = _gauge(
 GROUP_COMMITTED: Final = Metric(
     "oncelog_consumer_group_committed_offset",
     "gauge",
-    "Committed offset of a group.",
+    "Committed offset of a group. Only of the worst pairs of group and topic (metrics_groups_max).",
     COORDINATOR,
     ("group", *_PARTITION),
     per_partition=True,
@@ -289,32 +290,70 @@ GROUP_LAG: Final = Metric(
     "oncelog_consumer_group_lag_offsets",
     "gauge",
     "Offsets, not records, from a group's committed offset to the last stable offset: markers and aborted records in "
-    "between count, markers at the very end do not. `oncelog group describe` shows records as LAG, offsets as lag_offsets.",
+    "between count, markers at the very end do not. `oncelog group describe` shows records as LAG, offsets as lag_offsets. "
+    "Only of the worst pairs of group and topic (metrics_groups_max).",
     COORDINATOR,
     ("group", *_PARTITION),
     per_partition=True,
+)
+_OTHERS: Final = (
+    "The worst pairs of group and topic have a series each (metrics_groups_max); "
+    'group="(others)" is all others together.'
 )
 GROUP_LAG_SECONDS: Final = _gauge(
     "oncelog_consumer_group_lag_seconds",
     COORDINATOR,
     "How long ago something became readable that the group has not committed, on its worst partition of the topic; "
-    "0 = all is committed. Counted from when the coordinator saw it (lag_refresh_ms), so it begins at 0 after a hand-over.",
+    "0 = all is committed. Counted from when the coordinator saw it (lag_refresh_ms), so it begins at 0 after a hand-over. "
+    + _OTHERS,
     "group",
     "topic",
 )
 GROUP_LAG_MAX: Final = _gauge(
     "oncelog_consumer_group_lag_max",
     COORDINATOR,
-    "The largest oncelog_consumer_group_lag_offsets of a group on one partition of the topic: offsets, not records.",
+    "The largest oncelog_consumer_group_lag_offsets of a group on one partition of the topic: offsets, not records. "
+    + _OTHERS,
     "group",
     "topic",
 )
 GROUP_LAG_SUM: Final = _gauge(
     "oncelog_consumer_group_lag_sum_offsets",
     COORDINATOR,
-    "The sum of oncelog_consumer_group_lag_offsets of a group over the topic's partitions: offsets, not records.",
+    "The sum of oncelog_consumer_group_lag_offsets of a group over the topic's partitions: offsets, not records. "
+    + _OTHERS,
     "group",
     "topic",
+)
+
+GROUP_LAG_PAIRS: Final = _gauge(
+    "oncelog_consumer_group_topics",
+    COORDINATOR,
+    "Pairs of a group and a topic with committed offsets in the shards owned here; metrics_groups_max of them have series.",
+)
+GROUPS: Final = _gauge(
+    "oncelog_consumer_groups",
+    COORDINATOR,
+    "Groups of the shards owned here, by state: EMPTY (no members), ASSIGNING, RECONCILING (partitions move), STABLE.",
+    "state",
+)
+GROUP_MEMBERS: Final = _gauge(
+    "oncelog_consumer_group_members",
+    COORDINATOR,
+    "Members of all groups of the shards owned here, by state: STABLE, UNREVOKED (has to let partitions go), UNRELEASED "
+    "(waits for partitions of others), AWAY (a static member that may come back).",
+    "state",
+)
+GROUP_REBALANCES: Final = _counter(
+    "oncelog_consumer_group_rebalances_total",
+    COORDINATOR,
+    "Assignments of groups that took the place of another one: members, subscriptions or topics had changed.",
+)
+GROUP_FENCED: Final = _counter(
+    "oncelog_consumer_group_fenced_total",
+    COORDINATOR,
+    "Heartbeats and commits refused because the membership has ended: the member was silent for too long, was removed, or "
+    "another process has its instance id. It joins again by itself, but for the last.",
 )
 
 # ---------------------------------------------------------------- process

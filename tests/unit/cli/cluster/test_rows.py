@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oncelog.client.admin.descriptions import GroupOffset, LogDescription
-from oncelog_cli.cluster.group import COLUMNS, offset_row
+from oncelog_cli.cluster.group_rows import COLUMNS, offset_row
 from oncelog_cli.cluster.txn import COLUMNS as TXN_COLUMNS
 from oncelog_cli.cluster.txn import PRODUCER_COLUMNS
 from oncelog_cli.terminal.output import duration, moment, table

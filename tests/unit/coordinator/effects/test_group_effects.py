@@ -12,6 +12,7 @@ from oncelog.types import Buffer
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
 from oncelog.wire import methods
+from oncelog_coordinator.core.groups.group_commands import GroupNews
 from oncelog_coordinator.core.offsets.offset_commands import AskOutcome, GroupMarker
 from oncelog_coordinator.effects.group_effects import GroupEffects
 from oncelog_runtime.metadata import cluster_keys
@@ -58,3 +59,20 @@ def test_a_group_shard_asks_and_believes_no_older_coordinator(
 
     run(world, scenario)
     assert life.told == told
+
+
+def test_a_new_assignment_is_counted_and_partitions_that_become_free_are_not(world: SimWorld) -> None:
+    counted: list[str] = []
+
+    async def scenario(place: Place) -> None:
+        effects = GroupEffects(
+            Life(), 0, place.transport, place.cluster.view, 1_000,  # type: ignore[arg-type]
+            rebalanced=lambda: counted.append("once"),
+        )  # fmt: skip
+        effects.run(GroupNews("g", ("a",)))
+        assert counted == []
+        effects.run(GroupNews("g"))
+        await effects.close()
+
+    run(world, scenario)
+    assert counted == ["once"]

@@ -25,7 +25,7 @@ from tests.unit.coordinator.fake_cluster import BROKER, OTHER_BROKER, USER_TOPIC
 class World:
     """Two leaders, and one group shard with what it has committed."""
 
-    def __init__(self, *, per_partition: bool = True) -> None:
+    def __init__(self, *, per_partition: bool = True, groups_max: int = 100) -> None:
         self.cluster = Cluster()
         self.transport = FakeTransport()
         self.now_ms = 1_000_000
@@ -42,6 +42,7 @@ class World:
             cast(Any, {(KIND_GROUP, 0): self.shard}),
             1_000,
             per_partition=per_partition,
+            groups_max=groups_max,
         )
 
     async def _list_offsets(self, request: Any, _payload: Buffer) -> tuple[Any, Buffer]:
@@ -87,6 +88,7 @@ def test_lag_is_what_can_be_read_and_is_not_committed() -> None:
         'lag_max{group="g",topic="user"}': 60,
         'lag_sum_offsets{group="g",topic="user"}': 60,
         'lag_seconds{group="g",topic="user"}': 2.5,
+        "topics{}": 1,
     }
 
 
@@ -147,6 +149,27 @@ def test_series_of_partitions_can_be_switched_off_and_the_worst_stays() -> None:
     world.commit("g", 0, 10)
     world.ends = {0: (30, 30)}
     world.look()
-    assert set(world.told()) == {
+    assert {name for name in world.told() if name.startswith("lag")} == {
         f'{name}{{group="g",topic="user"}}' for name in ("lag_max", "lag_sum_offsets", "lag_seconds")
     }
+
+
+@pytest.mark.parametrize("groups_max", [0, 1, 2])
+def test_the_worst_groups_have_series_and_all_others_are_one(groups_max: int) -> None:
+    world = World(groups_max=groups_max)
+    for group, offset in (("a", 90), ("b", 40), ("c", 70)):
+        world.commit(group, 0, offset)
+        world.commit(group, 1, 0, "f" * 32)  # of a topic that is gone
+    world.ends = {0: (100, 100)}
+    world.look()
+    told = world.told()
+    worst = ["b", "c"][:groups_max]
+    rest = {"a": 10, "b": 60, "c": 30}
+    for group in worst:
+        assert told[f'lag_max{{group="{group}",topic="user"}}'] == rest.pop(group)
+        assert f'committed_offset{{group="{group}",topic="user",partition="0"}}' in told
+    assert told['lag_max{group="(others)",topic=""}'] == max(rest.values())
+    assert told['lag_sum_offsets{group="(others)",topic=""}'] == sum(rest.values())
+    assert len([name for name in told if name.startswith("lag_sum_offsets")]) == groups_max + 1
+    assert len([name for name in told if name.startswith("committed_offset")]) == groups_max
+    assert told["topics{}"] == 3

@@ -37,7 +37,8 @@ def test_members_are_described() -> None:
         assigned={part("t", 0): 3}, target=frozenset([part("t", 1)]),
     )  # fmt: skip
     reply = co.DescribeGroupReply()
-    group_wire.describe(reply, Membership(GroupState.STABLE, GroupRecord("g", 5, 4, "sticky"), (member,)), {})
+    group_wire.describe(reply, Membership(GroupState.STABLE, GroupRecord("g", 5, 4, "sticky"), (member,), 77), {})
+    assert reply.expires_ms == 77
     assert (reply.group_epoch, reply.assignment_epoch, reply.assignor) == (5, 4, "sticky")
     (info,) = reply.members
     assert (info.member_epoch, info.state, info.instance_id, list(info.topics)) == (-2, "AWAY", "i", ["t"])

@@ -74,6 +74,24 @@ def test_what_never_began_and_what_nobody_asked_for_have_no_duration() -> None:
 
 @pytest.mark.parametrize(
     ("error", "fenced"),
+    [
+        (errors.FencedMemberEpochError(), 1),
+        (errors.UnknownMemberError(), 1),
+        (errors.FencedInstanceIdError(), 1),
+        (errors.NonEmptyGroupError(), 0),
+    ],
+)
+def test_members_whose_membership_has_ended_are_counted_apart(error: errors.OncelogError, fenced: int) -> None:
+    counts = Counts()
+    counts.metrics.refused(error)
+    counts.metrics.rebalanced()
+    told = counts.told()
+    assert told["oncelog_consumer_group_fenced_total{}"] == fenced
+    assert (told["oncelog_producer_fenced_total{}"], told["oncelog_consumer_group_rebalances_total{}"]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "fenced"),
     [(errors.ProducerFencedError(), 1), (errors.InvalidProducerEpochError(), 1), (errors.TxnAbortedError(), 0)],
 )
 def test_only_refusals_because_of_a_newer_session_count_as_fenced(error: errors.OncelogError, fenced: int) -> None:

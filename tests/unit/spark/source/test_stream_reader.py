@@ -10,7 +10,14 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import StructType
 
-from oncelog.errors import ConfigError, NetworkError, OffsetOutOfRangeError, UnknownTopicError
+from oncelog.errors import (
+    ConfigError,
+    NetworkError,
+    NonEmptyGroupError,
+    OffsetOutOfRangeError,
+    OncelogError,
+    UnknownTopicError,
+)
 from pyspark_oncelog.datasource import DefaultSource
 from pyspark_oncelog.options.offsets import Position
 from pyspark_oncelog.options.read_write_options import SourceOptions
@@ -31,7 +38,7 @@ class FakeLog:
         self.epoch = 1
         self.epoch_ends: dict[tuple[str, int], int] = {}
         self.committed: list[dict[str, Any]] = []
-        self.commit_error: NetworkError | None = None
+        self.commit_error: OncelogError | None = None
         self.commit_tries = 0
         self.topics_told: list[list[str]] = []
         self.is_deleted = False
@@ -260,6 +267,22 @@ def test_a_group_that_cannot_be_told_stops_nothing_and_is_left_alone_for_a_while
     now_ms += 30_000
     source.commit(end)
     assert log.committed == [{"0": 10, "1": 20}]
+
+
+def test_a_group_with_members_is_left_to_them_and_the_query_goes_on(
+    log: FakeLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = reader(commitGroup="g")
+    start = source.initialOffset()
+    log.commit_error = NonEmptyGroupError("only members commit its offsets", members=2)
+    end = source.latestOffset(start, ALL)
+    source.commit(end)
+    assert source.partitions(start, end)
+    assert log.committed == []
+    (said,) = [record.getMessage() for record in caplog.records if "offsets of group g" in record.getMessage()]
+    assert "NON_EMPTY_GROUP" in said
+    assert "The query goes on." in said
+    assert "name a group of its own in option commitGroup" in said
 
 
 def test_without_a_group_nothing_is_committed(log: FakeLog) -> None:

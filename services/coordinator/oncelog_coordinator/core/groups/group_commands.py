@@ -123,8 +123,9 @@ class GroupNews(Effect):
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """The members of a group, as shown to operators."""
+    """The members of a group, as shown to operators. `expires_ms`: see `timeouts.expires_ms`."""
 
     state: GroupState = GroupState.EMPTY
     record: GroupRecord = field(default_factory=lambda: GroupRecord(""))
     members: tuple[MemberRecord, ...] = ()
+    expires_ms: int = 0

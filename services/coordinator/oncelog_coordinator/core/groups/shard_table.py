@@ -25,8 +25,9 @@ from oncelog_coordinator.core.groups.group_commands import (
 )
 from oncelog_coordinator.core.groups.group_records import GroupRecord, MemberRecord, MembershipRecord
 from oncelog_coordinator.core.groups.group_table import GroupTable
+from oncelog_coordinator.core.groups.timeouts import expires_ms
 from oncelog_coordinator.core.limits import Limits
-from oncelog_coordinator.core.offsets.offset_commands import DeleteOffsets, DescribeGroup, ListGroups
+from oncelog_coordinator.core.offsets.offset_commands import DeleteOffsets, DescribeGroup, GroupView, ListGroups
 from oncelog_coordinator.core.offsets.offset_records import GroupLogRecord
 from oncelog_coordinator.core.offsets.offset_table import OffsetTable
 from oncelog_coordinator.core.transactions.commands import Tick
@@ -54,8 +55,7 @@ class GroupShardTable:
         if isinstance(command, ListGroups):
             return self._list()
         if isinstance(command, DescribeGroup):
-            view = self.offsets.view(command.group_id)
-            return Decision(reply=replace(view, membership=self.groups.view(command.group_id)), confirm=True)
+            return Decision(reply=self._view(command.group_id), confirm=True)
         if isinstance(command, DeleteOffsets):
             self._require_deletable(command)
         return self.offsets.decide(command, now_ms)
@@ -82,6 +82,13 @@ class GroupShardTable:
         ids = {*self.offsets.used(), *(name for name, group in self.groups.groups.items() if group.record.slots)}
         views = (replace(self.offsets.view(name), membership=self.groups.view(name)) for name in sorted(ids))
         return Decision(reply=tuple(views))
+
+    def _view(self, group_id: str) -> GroupView:
+        """Returns a group in full, with the time at which it expires."""
+        view, members = self.offsets.view(group_id), self.groups.view(group_id)
+        committed_ms = max((offset.committed_ms for offset in view.offsets), default=0)
+        ends_ms = expires_ms(members.record, committed_ms, self.limits)
+        return replace(view, membership=replace(members, expires_ms=ends_ms))
 
     def _require_deletable(self, command: DeleteOffsets) -> None:
         if not self.groups.has_members(command.group_id):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from oncelog_coordinator.core.groups.group import Group
-from oncelog_coordinator.core.groups.group_records import MemberRecord
+from oncelog_coordinator.core.groups.group_records import GroupRecord, MemberRecord
 from oncelog_coordinator.core.limits import Limits
 
 
@@ -53,3 +53,13 @@ def next_due_ms(group: Group, limits: Limits) -> int | None:
     if record.emptied_ms:
         due.append(record.emptied_ms + limits.group_retention_ms)
     return min(due, default=None)
+
+
+def expires_ms(record: GroupRecord, committed_ms: int, limits: Limits) -> int:
+    """Returns the earliest time at which a group without members is removed with its offsets; 0 = it is kept.
+
+    `committed_ms`: when the newest of its offsets was committed. An open transaction that holds an offset makes it later.
+    """
+    if not record.emptied_ms:
+        return 0
+    return max(record.emptied_ms, committed_ms) + limits.group_retention_ms

@@ -7,9 +7,9 @@ import pytest
 from oncelog import errors
 from oncelog_coordinator.core.groups.states import MemberState
 from oncelog_coordinator.core.limits import Limits
-from oncelog_coordinator.core.offsets.offset_commands import CommitOffsets, Member, SendOffsets
+from oncelog_coordinator.core.offsets.offset_commands import CommitOffsets, DescribeGroup, Member, SendOffsets
 from oncelog_coordinator.core.offsets.offset_records import OffsetValue
-from oncelog_coordinator.core.transactions.commands import TxnName
+from oncelog_coordinator.core.transactions.commands import Tick, TxnName
 from tests.unit.coordinator.group_driver import GROUP, Groups, Reader, part, settle, topic_id
 
 OFFSET = OffsetValue(topic_id("t"), "t", 0, 5)
@@ -86,6 +86,28 @@ def test_a_group_without_members_is_removed_with_its_offsets_after_its_time() ->
     assert GROUP not in groups.table.offsets.groups
     groups.fail_over()
     assert GROUP not in groups.table.groups.groups
+
+
+def test_operators_see_when_a_group_without_members_goes() -> None:
+    groups = Groups()
+    a = Reader(groups, "a")
+    a.join()
+    groups.do(CommitOffsets(Member(GROUP, "a", a.epoch), 0, (OFFSET,)))
+    assert groups.do(DescribeGroup(GROUP)).membership.expires_ms == 0, "members are there"
+    a.leave()
+    promised_ms = groups.now_ms + 7 * DAY_MS
+    assert groups.do(DescribeGroup(GROUP)).membership.expires_ms == promised_ms
+    groups.wait(5 * DAY_MS)
+    groups.do(CommitOffsets(Member(GROUP), 0, (OFFSET,)))
+    promised_ms = groups.now_ms + 7 * DAY_MS
+    assert groups.do(DescribeGroup(GROUP)).membership.expires_ms == promised_ms, "a commit counts as use"
+    groups.now_ms = promised_ms - 1
+    groups.do(Tick())
+    assert GROUP in groups.table.offsets.groups
+    groups.now_ms = promised_ms + 1_000
+    groups.do(Tick())
+    assert GROUP not in groups.table.offsets.groups, "not earlier, and about then"
+    assert groups.do(DescribeGroup(GROUP)).membership.expires_ms == 0
 
 
 def test_a_group_stays_while_its_offsets_are_used() -> None:

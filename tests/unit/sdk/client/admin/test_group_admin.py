@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from oncelog import errors
-from oncelog.client.admin.descriptions import GroupListing, GroupOffset, PendingOffsets
+from oncelog.client.admin.descriptions import (
+    GroupListing,
+    GroupMemberDescription,
+    GroupOffset,
+    PendingOffsets,
+)
 from oncelog.client.consume.offsets import OffsetAndMetadata
 from oncelog.types import PartitionId
 from oncelog.v1 import coordinator_pb2 as co
@@ -27,13 +32,16 @@ def listing(group_id: str, **more: int) -> co.GroupListing:
 def test_groups_are_listed_by_name(cluster: FakeCluster) -> None:
     answered = [co.ShardAnswer(shard=0, epoch=1)]
     cluster.answers["ListGroups"] = co.ListGroupsReply(
-        groups=[listing("b"), listing("a", offsets=3, open_transactions=1)], answered=answered
+        groups=[listing("b"), listing("a", offsets=3, open_transactions=1, members=2)], answered=answered
     )
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client:
             found = await client.admin.list_groups()
-            assert found == [GroupListing("a", "EMPTY", 3, 1, "c0:1", 0), GroupListing("b", "EMPTY", 0, 0, "c0:1", 0)]
+            assert found == [
+                GroupListing("a", "EMPTY", 3, 1, "c0:1", 0, members=2),
+                GroupListing("b", "EMPTY", 0, 0, "c0:1", 0),
+            ]
 
     cluster.run(work)
     assert [list(request.shards) for request in cluster.requests("ListGroups")] == [[0]]
@@ -52,8 +60,62 @@ def test_a_group_is_described_with_offsets_that_wait_for_a_transaction(cluster: 
             found = await client.admin.describe_group("g")
             assert found.offsets == (GroupOffset(TOPIC, TOPIC_ID, 1, 7, 2, "note", 5, "m"),)
             assert found.pending == (PendingOffsets(1, 9, 0, 4, (("0d" * 16, 0, 3),)),), "a topic that is gone: its id"
+            assert (found.members, found.group_epoch, found.expires_ms) == ((), 0, None)
 
     cluster.run(work)
+
+
+def member(member_id: str, instance_id: str = "") -> co.GroupMemberInfo:
+    return co.GroupMemberInfo(member_id=member_id, instance_id=instance_id, state="STABLE", member_epoch=3)
+
+
+def test_a_group_is_described_with_its_members(cluster: FakeCluster) -> None:
+    info = member("m", "till-3")
+    info.MergeFrom(co.GroupMemberInfo(client_id="c", rack="r", topics=[TOPIC], pattern="o*"))
+    info.assigned.add(topic=TOPIC, topic_id=TOPIC_ID, partitions=[0, 2])
+    info.revoking.add(topic=TOPIC, topic_id=TOPIC_ID, partitions=[1])
+    info.target.add(topic_id="0d" * 16, partitions=[0])
+    cluster.answers["DescribeGroup"] = co.DescribeGroupReply(
+        group=listing("g"), members=[info], group_epoch=5, assignment_epoch=4, assignor="sticky", expires_ms=9
+    )
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            found = await client.admin.describe_group("g")
+            assert found.members == (
+                GroupMemberDescription(
+                    "m", "till-3", "c", "r", 3, "STABLE", (TOPIC,), "o*",
+                    ((TOPIC, 0), (TOPIC, 2)), ((TOPIC, 1),), (("0d" * 16, 0),),
+                ),
+            )  # fmt: skip
+            shown = (found.group_epoch, found.assignment_epoch, found.assignor, found.expires_ms)
+            assert shown == (5, 4, "sticky", 9)
+
+    cluster.run(work)
+
+
+def test_members_are_removed_by_id_or_instance_and_a_repeat_does_nothing(cluster: FakeCluster) -> None:
+    there = [member("a"), member("b", "till-3"), member("c"), member("d")]
+
+    def leave(_: str, request: co.GroupHeartbeatRequest) -> co.GroupHeartbeatReply:
+        if request.member_id == "d":
+            raise errors.FencedMemberEpochError("it has left meanwhile")
+        there[:] = [info for info in there if info.member_id != request.member_id]
+        return co.GroupHeartbeatReply(member_epoch=-1)
+
+    cluster.answers["DescribeGroup"] = lambda *_: co.DescribeGroupReply(group=listing("g"), members=there)
+    cluster.answers["GroupHeartbeat"] = leave
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            remove = client.admin.remove_group_members
+            assert await remove("g", ["a", "d", "nobody"], instance_ids=["till-3", ""]) == ["a", "b"]
+            assert await remove("g", ["a"], instance_ids=["till-3"]) == []
+            assert await remove("g") == []
+
+    cluster.run(work)
+    asked = [(request.member_id, request.member_epoch) for request in cluster.requests("GroupHeartbeat")]
+    assert asked == [("a", -1), ("b", -1), ("d", -1)]
 
 
 def test_offsets_are_set_by_a_commit_of_nobody_that_is_known_by_its_copies(cluster: FakeCluster) -> None:
@@ -105,6 +167,7 @@ def test_a_name_that_no_group_has_asks_nobody(cluster: FakeCluster, name: str) -
                 lambda: admin.describe_group(name),
                 lambda: admin.set_group_offsets(name, {(TOPIC, 0): 1}),
                 lambda: admin.delete_group_offsets(name),
+                lambda: admin.remove_group_members(name),
             ):
                 with pytest.raises(errors.InvalidGroupIdError):
                     await call()  # type: ignore[no-untyped-call]
