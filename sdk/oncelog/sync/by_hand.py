@@ -1,4 +1,4 @@
-"""What of the façade without `await` is written by hand (see `oncelog.sync`, whose rules hold here).
+"""The part of the façade without `await` that is written by hand (see `oncelog.sync`, whose rules hold here).
 
 Rule 1: everything else is generated from the asynchronous classes by scripts/gen_sync.py. What is here is not: its shape is
         not that of the asynchronous method, as of a `for` loop.
@@ -112,7 +112,7 @@ A = TypeVar("A", bound=AsyncProducer | AsyncTransaction | AsyncParticipant)
 
 
 class Writes(Wrapper[A], Generic[A, Key, Value]):
-    """What producer, transaction and participant have in common."""
+    """The methods that producer, transaction and participant have in common."""
 
     def __init__(self, inner: A, thread: LoopThread) -> None:
         super().__init__(inner, thread)
@@ -164,7 +164,7 @@ class ProducerBase(Writes[AsyncProducer[Key, Value], Key, Value]):
 
 
 class ParticipantBase(Writes[AsyncParticipant[Key, Value], Key, Value]):
-    """What a participant's join has found."""
+    """The findings of a participant's join."""
 
     @property
     def already_committed(self) -> bool:
@@ -215,7 +215,7 @@ class ConsumerBase(Wrapper[AsyncConsumer[K, V]], Generic[K, V]):
                 record = None if handout is None else handout.next()
 
     def _each(self, rows: AsyncIterator[T]) -> Iterator[T]:
-        """What is left open when the caller stops is closed by the loop: to wait for that could outlive the loop."""
+        """A generator that is left open when the caller stops is closed by the loop: to wait for that could outlive the loop."""
         while True:
             try:
                 yield self._run(_next(rows))

@@ -202,7 +202,7 @@ class Consumer(StaysHere, Generic[K, V]):
         self._assignment.follow(topics)
 
     def assignment(self) -> list[TopicPartition]:
-        """What is read."""
+        """The partitions that are read."""
         return self._assignment.partitions()
 
     def pause(self, *partitions: tuple[str, int]) -> None:

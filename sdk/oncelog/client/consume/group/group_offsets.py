@@ -103,7 +103,7 @@ class GroupOffsets:
         return named
 
     async def _ids_of_today(self, entries: Iterable[co.OffsetEntry]) -> dict[str, str]:
-        """Topic -> id. A topic that is there no more keeps its own: nobody can take its offsets for another's."""
+        """Topic -> id. A topic that is there no more keeps its own: no other topic can take its offsets for another's."""
         ids = {entry.topic: entry.topic_id for entry in entries}
         deadline_ms, grace_ms = self._context.deadline_ms(), self._metadata.grace_until_ms()  # one for all of them
         for name in ids:

@@ -1,4 +1,4 @@
-"""Carries out what a consumer's membership in its group says: which partitions are read, and who is told of a change.
+"""Carries out what a consumer's membership in its group says: which partitions are read, and which callback learns of a change.
 
 Rule 1: a change is carried out at the beginning of a read. What earlier reads returned is processed by then, so a commit of
         the positions, by the caller's `on_revoked` or by auto-commit, loses nothing and repeats nothing.
@@ -43,12 +43,12 @@ _LEAVE_MS: Final = 5_000
 
 
 _CALLBACK: ContextVar[GroupReading | None] = ContextVar("oncelog_group_callback", default=None)
-"""Whose callback runs in this task, or in a thread that it waits for. Rule 5."""
+"""The consumer whose callback runs in this task, or in a thread that it waits for. Rule 5."""
 
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """Whom to tell of changes; None = nobody needs to know."""
+    """The functions to call after a change; None = there is none."""
 
     on_assigned: OnPartitions | None = None
     on_revoked: OnPartitions | None = None
