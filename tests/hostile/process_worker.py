@@ -21,9 +21,16 @@ async def work(servers: str, group: str, source: str, to: str) -> None:
     """Works until the input ends."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_reader(sys.stdin, stop.set)
-    async with Client(servers) as client:
-        done = await client.process(source, to, copied, group_id=group, stop=stop, reading={"max_poll_records": 50})
-    print(done, flush=True)
+    client = Client(
+        servers
+    )  # not `async with`, which raises when no broker answers at the start; process goes on trying
+    try:
+        print(
+            await client.process(source, to, copied, group_id=group, stop=stop, reading={"max_poll_records": 50}),
+            flush=True,
+        )
+    finally:
+        await client.close()
 
 
 if __name__ == "__main__":

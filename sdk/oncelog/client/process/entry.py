@@ -23,7 +23,7 @@ from oncelog.core.names import check_group_id
 from oncelog.errors import ConfigError
 
 TRANSACTION_TIMEOUT_MS: Final = 10_000
-"""A transaction is open while its outputs are written, not while the function works. Nobody waits longer for a dead one."""
+"""A transaction is open while its outputs are written, not while the function works. Others wait so long for a dead one."""
 _OURS: Final = {
     "group_id": "it is a parameter of process itself",
     "enable_auto_commit": "the offsets are committed with the outputs",
@@ -37,7 +37,7 @@ _SHARED: Final = frozenset(item.name for item in dataclasses.fields(ClientConfig
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Job:
-    """What is read, by whom it is worked on, and where the outputs go."""
+    """The topics that are read, the work on their records, and the topic of the outputs."""
 
     work: Work
     topics: str | Sequence[str]

@@ -51,7 +51,7 @@ class Stop(Protocol):
 
 @dataclass(slots=True)
 class Processed:
-    """What one call of `process` has done."""
+    """The counts of one call of `process`."""
 
     records: int = 0
     """Inputs whose offsets are committed."""
@@ -86,7 +86,7 @@ class Processor:
         self._done = Processed()
 
     async def run(self) -> Processed:
-        """Works until it is to stop. Raises `ProcessingError`, and what nobody gets over without the caller."""
+        """Works until it is to stop. Raises `ProcessingError`, and errors that only the caller can solve."""
         async with self._consumer:
             try:
                 await self._keep_trying(self._started)  # before the first read: it ends what a static member left open

@@ -21,14 +21,14 @@ from oncelog.client.home.context import now_ms
 from oncelog.client.produce.writer import Message
 
 ProcessFunction = Callable[[ConsumerRecord[Any, Any]], object]
-"""Of `Client.process`: returns nothing, a value, a `Message`, a list of those, or an awaitable of it."""
+"""The function of `Client.process` returns nothing, a value, a `Message`, a list of those, or an awaitable of it."""
 OnProcessError = Callable[[ConsumerRecord[Any, Any], Exception], object]
-"""Of `Client.process`: returns what is written instead, as the function does, or raises."""
+"""The `on_error` of `Client.process` returns what is written instead, as the function does, or raises."""
 _TURN_MS: Final = 10
 
 
 class Output(NamedTuple):
-    """What is written because of one record."""
+    """One message that is written, and the record that it was made of."""
 
     record: ConsumerRecord[Any, Any]
     message: Message[Any, Any]
@@ -53,7 +53,7 @@ def failing_at(record: ConsumerRecord[Any, Any]) -> Iterator[None]:
 
 
 def outputs(record: ConsumerRecord[Any, Any], given: object) -> list[Output]:
-    """What the function returned for this record, as messages. A bare value gets the key of the record."""
+    """Turns what the function returned into messages. A bare value gets the key of the record."""
     if given is None:
         return []
     if isinstance(given, list | GeneratorType):  # a tuple is a value, as a named tuple is

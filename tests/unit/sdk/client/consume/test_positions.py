@@ -124,3 +124,15 @@ def test_records_of_a_topic_that_was_created_again_are_not_sought_in_the_new_one
             assert await consumer.position(P0) == before
 
     cluster.run(work)
+
+
+def test_a_partition_that_is_lost_while_the_group_is_asked_is_left_alone(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(group_id="g", **EARLIEST) as consumer:
+            await consumer.assign([P0])
+            batch = await consumer.getmany()
+            cluster.fail("FetchOffsets", lambda address, request: consumer._fetcher.remove(P0))
+            await consumer.rewind(batch)
+            assert consumer.assignment() == []
+
+    cluster.run(work)

@@ -83,6 +83,7 @@ def test_a_refusal_that_passes_is_tried_again(method: str) -> None:
         cluster.fail(method, errors.InvalidProducerEpochError("not now"), errors.InvalidProducerEpochError("nor now"))
         await process_until(cluster, client, lambda: cluster.offsets.get(PLACE) == 6, copied)
         assert txns.committed() == ALL
+        assert len({*txns.members}) == 1, "the same membership goes back and reads again"
 
     scene(work)
 
