@@ -54,9 +54,8 @@ class CommitFirst:
         return {cursor.partition: offset_of(cursor, cursor.position) for cursor in moved}
 
     def _take_back(self, before: list[Place]) -> None:
-        """Goes back to where the read began, but where the caller sought meanwhile, or the partition was lost."""
+        """Goes back to where the read began, but where the caller sought meanwhile. Lost partitions have no reader."""
         for place in before:
-            cursor = place.cursor
-            if place.generation == cursor.generation and self._fetcher.cursors.get(cursor.partition) is cursor:
-                cursor.seek(place.position)
+            if place.generation == place.cursor.generation:
+                place.cursor.seek(place.position)
         self._fetcher.kick()

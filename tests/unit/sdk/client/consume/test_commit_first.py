@@ -64,7 +64,7 @@ def test_a_read_whose_commit_is_refused_returns_nothing_and_the_next_one_everyth
             with pytest.raises(errors.GroupAuthorizationError):
                 await consumer.getmany(max_records=2)
             assert (await consumer.position(P0), cluster.offsets) == (0, {})
-            assert values(await consumer.getmany(max_records=2)) == [b"0", b"1"]
+            assert values(await consumer.getmany(5_000, max_records=2)) == [b"0", b"1"]
             assert cluster.offsets == {(TOPIC_ID, 0): 2}
 
     cluster.run(work)
@@ -80,7 +80,7 @@ def test_a_read_that_is_cancelled_under_its_commit_is_read_again_once(cluster: F
             reading.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await reading
-            assert values(await consumer.getmany()) == [b"0", b"1", b"2"]
+            assert values(await consumer.getmany(timeout_ms=5_000)) == [b"0", b"1", b"2"]
 
     cluster.run(work)
 
@@ -96,7 +96,7 @@ def test_a_seek_during_the_commit_counts_and_is_not_undone(cluster: FakeCluster)
             cluster.fail("CommitOffsets", seek_and_refuse)
             with pytest.raises(errors.GroupAuthorizationError):
                 await consumer.getmany()
-            assert values(await consumer.getmany()) == [b"2"]
+            assert values(await consumer.getmany(timeout_ms=5_000)) == [b"2"]
 
     cluster.run(work)
 
@@ -112,7 +112,7 @@ def test_two_reads_at_once_never_return_a_record_twice(cluster: FakeCluster) -> 
             ended = await asyncio.gather(*reads, return_exceptions=True)
             returned = [values(records) for records in ended if not isinstance(records, BaseException)]
             assert returned == [[b"0", b"1"]]
-            assert values(await consumer.getmany()) == [b"2"]
+            assert values(await consumer.getmany(timeout_ms=5_000)) == [b"2"]
 
     cluster.run(work)
 
