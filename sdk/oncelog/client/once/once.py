@@ -141,14 +141,15 @@ class Once:
             return
         try:
             by_id = yield from self._taken(self._id_key(work), claim_id, deadline_ms)
+            if isinstance(by_id, Done):
+                self._skip(work)
+                return
         except BaseException:
             self.release(work)
+            work.position = None  # to be claimed again when the work is entered again
             raise
-        if isinstance(by_id, Done):
-            self._skip(work)
-        else:
-            work.id_row = by_id.row
-            self._maybe_purge()
+        work.id_row = by_id.row
+        self._maybe_purge()
 
     def _taken(
         self, key: RowKey, decide: Callable[[Row | None, Worker], Claim], deadline_ms: int
@@ -185,12 +186,8 @@ class Once:
     def _skip(self, work: Work) -> None:
         """The id was done at another offset: the position moves on without work. Raises `WorkFencedError`."""
         assert work.position is not None
-        try:
-            self._move_position(work)
-            self._table.commit()
-        except BaseException:
-            self.release(work)
-            raise
+        self._move_position(work)
+        self._table.commit()
         work.is_done = True
         work.position = replace(work.position, next_offset=work.record.offset + 1, until_ms=0)
 
