@@ -121,7 +121,7 @@ class Once:
     def each(self, consumer: SyncConsumer) -> Iterator[Work]: ...
 
     def each(self, consumer: AsyncConsumer | SyncConsumer) -> AsyncIterator[Work] | Iterator[Work]:
-        """The works of a consumer's records that were not done yet, for ever; enter each of them before the next.
+        """The works of a consumer's records that were not done yet, without an end; enter each of them before the next.
 
         The consumer is led to where the database says that the work goes on, whatever is committed in the log.
         """
