@@ -214,6 +214,17 @@ def test_each_line_of_the_page_has_its_test() -> None:
 # ---------------------------------------------------------------- the rest of the contract
 
 
+def test_a_work_whose_id_was_not_free_may_be_entered_again(world: World) -> None:
+    late = world.worker(id_header="id")(record(7, partition=3, record_id=b"a"))
+    with world.worker(id_header="id")(record(0, record_id=b"a")) as work:
+        with pytest.raises(LeaseHeldError):
+            late.__enter__()
+        world.effect(work, 1)
+    with late:
+        assert late.is_done, "it asks for the id again"
+    assert world.effects() == [1]
+
+
 def test_a_database_without_the_table_says_how_to_create_it(world: World) -> None:
     world.run("DROP TABLE oncelog_once")
     once = world.worker()
@@ -224,6 +235,15 @@ def test_a_database_without_the_table_says_how_to_create_it(world: World) -> Non
     with once(record(0)) as work:
         world.effect(work, 1)
     assert world.effects() == [1]
+
+
+def test_a_question_leaves_no_transaction_open(world: World) -> None:
+    once = world.worker()
+    assert once.position("orders", 0) is None
+    assert not once._table.is_in_transaction
+    with once(record(0)):
+        pass
+    assert once.position("orders", 0) == 1
 
 
 def test_a_table_of_another_name(world: World) -> None:

@@ -49,6 +49,7 @@ class Work:
         self.file = file
         self.step = Path(f"{file}.step")
         self.workers: list[Worker] = []
+        self.rounds = 0
         self._database = sqlite3.connect(file, timeout=10)
         self._database.execute("CREATE TABLE effects (partition_no, record_offset, process, fencing)")
         oncelog.Once(self._database, name).create_table()
@@ -57,6 +58,7 @@ class Work:
 
     def write(self, rounds: int) -> None:
         """So many records into each partition."""
+        self.rounds += rounds
         with Client(self.cluster.bootstrap_servers) as client, client.producer() as producer:
             for number in range(rounds * PARTITIONS):
                 producer.send(self.name, b"%d" % number, partition=number % PARTITIONS)
@@ -171,3 +173,19 @@ def test_a_worker_frozen_past_its_lease_commits_nothing_of_what_another_one_did(
     assert next(e for e in first.events if e["what"] == "refused")["error"] == "WorkFencedError"
     assert first.told("wrote") == [place], "it did its work, and that was undone"
     assert work.is_done(10)
+
+
+def test_workers_that_take_partitions_from_each_other_and_are_killed_do_each_record_once(work: Work) -> None:
+    def is_shared() -> bool:
+        """The newest worker has partitions: it works while records come."""
+        work.write(2)
+        return bool(work.workers[-1].told("wrote"))
+
+    for _ in range(3):
+        work.start()
+        until(is_shared)
+        if len(work.workers) > 1:
+            work.workers[-2].process.send_signal(signal.SIGKILL)
+    until(lambda: work.is_done(work.rounds))
+    done_by = {process for place in work.effects() for process in work.workers_of(place)}
+    assert done_by == {worker.process.pid for worker in work.workers}

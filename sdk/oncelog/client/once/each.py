@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Assigned(Protocol):
-    """What both kinds of consumer have."""
+    """Both kinds of consumer have this."""
 
     def assignment(self) -> list[TopicPartition]:
         """Returns the partitions that are read."""

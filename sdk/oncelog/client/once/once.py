@@ -121,7 +121,7 @@ class Once:
     def each(self, consumer: SyncConsumer) -> Iterator[Work]: ...
 
     def each(self, consumer: AsyncConsumer | SyncConsumer) -> AsyncIterator[Work] | Iterator[Work]:
-        """The works of a consumer's records that were not done yet, for ever; enter each of them before the next.
+        """The works of a consumer's records that were not done yet, without an end; enter each of them before the next.
 
         The consumer is led to where the database says that the work goes on, whatever is committed in the log.
         """
@@ -141,14 +141,15 @@ class Once:
             return
         try:
             by_id = yield from self._taken(self._id_key(work), claim_id, deadline_ms)
+            if isinstance(by_id, Done):
+                self._skip(work)
+                return
         except BaseException:
             self.release(work)
+            work.position = None  # to be claimed again when the work is entered again
             raise
-        if isinstance(by_id, Done):
-            self._skip(work)
-        else:
-            work.id_row = by_id.row
-            self._maybe_purge()
+        work.id_row = by_id.row
+        self._maybe_purge()
 
     def _taken(
         self, key: RowKey, decide: Callable[[Row | None, Worker], Claim], deadline_ms: int
@@ -185,12 +186,8 @@ class Once:
     def _skip(self, work: Work) -> None:
         """The id was done at another offset: the position moves on without work. Raises `WorkFencedError`."""
         assert work.position is not None
-        try:
-            self._move_position(work)
-            self._table.commit()
-        except BaseException:
-            self.release(work)
-            raise
+        self._move_position(work)
+        self._table.commit()
         work.is_done = True
         work.position = replace(work.position, next_offset=work.record.offset + 1, until_ms=0)
 

@@ -1,4 +1,4 @@
-"""The errors of work that happens once: each says what became of the work, and what to do next.
+"""The errors of work that happens once: each says whether the work counts, and what to do next.
 
 They never travel between processes of the cluster, so they share the codes of the errors that they are kinds of.
 """
