@@ -280,7 +280,7 @@ class Admin(Wrapper[AsyncAdmin]):
         """Ends memberships in their members' name, at once; returns the ids of those that it ended, in the group's order.
 
         For members whose process is gone: their partitions do not wait for the end of the session. A process that still runs
-        is told with its next heartbeat, stops reading, and joins again with a new id, so stop it first. Members that are not
+        learns it with its next heartbeat, stops reading, and joins again with a new id, so stop it first. Members that are not
         there are left out, so a repeat does nothing. It takes READ on the group, as leaving does.
         """
         return self._run(self._inner.remove_group_members(group_id, list(members), instance_ids=list(instance_ids)))

@@ -247,7 +247,7 @@ class GroupDescription:
 
     `group_epoch`: rises when members, subscriptions or topics change; 0 = the group never had members. `assignment_epoch`:
     of the assignment that is carried out. `assignor`: who computed it. `expires_ms`: the group has had members and has none,
-    and is removed with its offsets at this time at the earliest, unless somebody commits or joins; None = it is kept.
+    and is removed with its offsets at this time at the earliest, unless a commit or a member comes; None = it is kept.
     """
 
     listing: GroupListing

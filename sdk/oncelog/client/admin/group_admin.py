@@ -95,7 +95,7 @@ class GroupAdmin(AdminBase):
         """Ends memberships in their members' name, at once; returns the ids of those that it ended, in the group's order.
 
         For members whose process is gone: their partitions do not wait for the end of the session. A process that still runs
-        is told with its next heartbeat, stops reading, and joins again with a new id, so stop it first. Members that are not
+        learns it with its next heartbeat, stops reading, and joins again with a new id, so stop it first. Members that are not
         there are left out, so a repeat does nothing. It takes READ on the group, as leaving does.
         """
         wanted, instances = set(members), set(instance_ids)
