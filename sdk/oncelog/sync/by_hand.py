@@ -215,7 +215,7 @@ class ConsumerBase(Wrapper[AsyncConsumer[K, V]], Generic[K, V]):
                 record = None if handout is None else handout.next()
 
     def _each(self, rows: AsyncIterator[T]) -> Iterator[T]:
-        """A generator that is left open when the caller stops is closed by the loop: to wait for that could outlive the loop."""
+        """A generator that the caller leaves open is closed by the loop: to wait for that could outlive the loop."""
         while True:
             try:
                 yield self._run(_next(rows))
