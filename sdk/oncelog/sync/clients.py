@@ -238,7 +238,7 @@ class Consumer(ConsumerBase[K, V]):
         self._run(self._inner.assign(list(partitions)))
 
     def assignment(self) -> list[TopicPartition]:
-        """What is read."""
+        """The partitions that are read."""
         return self._inner.assignment()
 
     def pause(self, *partitions: tuple[str, int]) -> None:
@@ -249,22 +249,6 @@ class Consumer(ConsumerBase[K, V]):
         """Ends a pause."""
         self._call(self._inner.resume, *partitions)
 
-    def position(self, partition: tuple[str, int]) -> int:
-        """The next offset to return. Looks it up first where none is known."""
-        return self._run(self._inner.position(partition))
-
-    def seek(self, partition: tuple[str, int], offset: int) -> None:
-        """Goes on from this offset. Raises `OffsetOutOfRangeError` for a negative one."""
-        self._call(self._inner.seek, partition, offset)
-
-    def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
-        """Goes to the first record that is kept; without arguments in all partitions."""
-        self._run(self._inner.seek_to_beginning(*partitions))
-
-    def seek_to_end(self, *partitions: tuple[str, int]) -> None:
-        """Goes to the end of what may be read now; without arguments in all partitions."""
-        self._run(self._inner.seek_to_end(*partitions))
-
     def rewind(self, records: Records[K, V]) -> None:
         """Goes back to where these records began: the next read returns them again. For after an aborted transaction.
 
@@ -272,23 +256,6 @@ class Consumer(ConsumerBase[K, V]):
         commit is not known: it waits until that transaction is decided. So is a partition that is no longer this consumer's.
         """
         self._run(self._inner.rewind(records))
-
-    def offsets_for_times(
-        self, times: Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
-    ) -> dict[TopicPartition, FoundOffset | None]:
-        """Per partition where the first record at or after this time (ms since 1970) is; None = there is none.
-
-        Precise to the batch: the offset is that of the first record of its batch, so some before the time may come first.
-        """
-        return self._run(self._inner.offsets_for_times(times))
-
-    def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """First offset that is kept."""
-        return self._run(self._inner.beginning_offsets(list(partitions)))
-
-    def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """End of what may be read: last stable offset under read_committed, else high watermark."""
-        return self._run(self._inner.end_offsets(list(partitions)))
 
     def getmany(self, timeout_ms: int | None = None, max_records: int | None = None) -> Records[K, V]:
         """Up to `max_records` (None = `max_poll_records`) records; waits for the first one, at most `timeout_ms`.
@@ -358,6 +325,39 @@ class Consumer(ConsumerBase[K, V]):
         Without arguments all of them, except those of topics that were created again since.
         """
         return self._run(self._inner.committed(*partitions))
+
+    def position(self, partition: tuple[str, int]) -> int:
+        """The next offset to return. Looks it up first where none is known."""
+        return self._run(self._inner.position(partition))
+
+    def seek(self, partition: tuple[str, int], offset: int) -> None:
+        """Goes on from this offset. Raises `OffsetOutOfRangeError` for a negative one."""
+        self._call(self._inner.seek, partition, offset)
+
+    def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
+        """Goes to the first record that is kept; without arguments in all partitions."""
+        self._run(self._inner.seek_to_beginning(*partitions))
+
+    def seek_to_end(self, *partitions: tuple[str, int]) -> None:
+        """Goes to the end of what may be read now; without arguments in all partitions."""
+        self._run(self._inner.seek_to_end(*partitions))
+
+    def offsets_for_times(
+        self, times: Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
+    ) -> dict[TopicPartition, FoundOffset | None]:
+        """Per partition where the first record at or after this time (ms since 1970) is; None = there is none.
+
+        Precise to the batch: the offset is that of the first record of its batch, so some before the time may come first.
+        """
+        return self._run(self._inner.offsets_for_times(times))
+
+    def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
+        """First offset that is kept."""
+        return self._run(self._inner.beginning_offsets(list(partitions)))
+
+    def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
+        """End of what may be read: last stable offset under read_committed, else high watermark."""
+        return self._run(self._inner.end_offsets(list(partitions)))
 
 
 class Client(ClientBase):

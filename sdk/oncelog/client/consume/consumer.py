@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Generic
 from oncelog import errors
 from oncelog.client.consume.arrow_reader import ArrowReader
 from oncelog.client.consume.assignment import Assignment
-from oncelog.client.consume.commit_first import CommitFirst
 from oncelog.client.consume.fetched_records import ConsumerRecord, Records
 from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.following import Following
 from oncelog.client.consume.group.auto_commit import AutoCommit
+from oncelog.client.consume.group.commit_first import CommitFirst
 from oncelog.client.consume.group.group_offsets import GroupOffsets
 from oncelog.client.consume.group.group_reading import Callbacks, GroupReading, OnPartitions
 from oncelog.client.consume.handout import Handout
@@ -31,13 +31,13 @@ from oncelog.client.consume.polling import Polling
 from oncelog.client.consume.positions import Positions
 from oncelog.client.consume.read_trace import read_observer
 from oncelog.client.consume.record_reader import RecordReader
+from oncelog.client.consume.seeking import Seeking
 from oncelog.client.home.closing import Closing
 from oncelog.client.home.context import Context
 from oncelog.client.home.made_by_client import refuse_direct
 from oncelog.client.home.stays_here import StaysHere
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata, created_again
-from oncelog.client.routing.offset_lookup import EARLIEST, LATEST, FoundOffset
 from oncelog.config import ConsumerConfig
 from oncelog.core.consume.consumer import Cursor
 from oncelog.delivery_presets import EXACTLY_ONCE
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 @fills_up
-class Consumer(StaysHere, Generic[K, V]):
+class Consumer(Seeking, StaysHere, Generic[K, V]):
     """See the module. Made by `Client.consumer(...)`; use it with `async with`."""
 
     def __new__(cls, *given: object, **options: object) -> Consumer[K, V]:
@@ -224,32 +224,6 @@ class Consumer(StaysHere, Generic[K, V]):
 
     # ------------------------------------------------------------ positions
 
-    async def position(self, partition: tuple[str, int]) -> int:
-        """The next offset to return. Looks it up first where none is known."""
-        cursor = self._cursor(partition)
-        await self._positions.find()
-        return cursor.position
-
-    def seek(self, partition: tuple[str, int], offset: int) -> None:
-        """Goes on from this offset. Raises `OffsetOutOfRangeError` for a negative one."""
-        if offset < 0:
-            raise errors.OffsetOutOfRangeError("an offset is 0 or above", offset=offset)
-        self._cursor(partition).seek(offset)
-        self._fetcher.kick()
-
-    async def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
-        """Goes to the first record that is kept; without arguments in all partitions."""
-        await self._seek_all(partitions, EARLIEST)
-
-    async def seek_to_end(self, *partitions: tuple[str, int]) -> None:
-        """Goes to the end of what may be read now; without arguments in all partitions."""
-        await self._seek_all(partitions, LATEST)
-
-    async def _seek_all(self, partitions: tuple[tuple[str, int], ...], where: int) -> None:
-        chosen = as_partitions(partitions) or self.assignment()
-        for partition, offset in (await self._positions.list_offsets(dict.fromkeys(chosen, where))).items():
-            self.seek(partition, offset.offset)
-
     async def rewind(self, records: Records[K, V]) -> None:
         """Goes back to where these records began: the next read returns them again. For after an aborted transaction.
 
@@ -260,26 +234,6 @@ class Consumer(StaysHere, Generic[K, V]):
         self.take_back()
         for partition, offset in (await self._positions.before(records)).items():
             self.seek(partition, offset)
-
-    async def offsets_for_times(
-        self, times: Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
-    ) -> dict[TopicPartition, FoundOffset | None]:
-        """Per partition where the first record at or after this time (ms since 1970) is; None = there is none.
-
-        Precise to the batch: the offset is that of the first record of its batch, so some before the time may come first.
-        """
-        found = await self._positions.list_offsets({as_partition(item): time for item, time in times.items()})
-        return {partition: at if at.offset >= 0 else None for partition, at in found.items()}
-
-    async def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """First offset that is kept."""
-        found = await self._positions.list_offsets(dict.fromkeys(as_partitions(partitions), EARLIEST))
-        return {partition: at.offset for partition, at in found.items()}
-
-    async def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """End of what may be read: last stable offset under read_committed, else high watermark."""
-        found = await self._positions.list_offsets(dict.fromkeys(as_partitions(partitions), LATEST))
-        return {partition: at.offset for partition, at in found.items()}
 
     # ------------------------------------------------------------ reading
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from oncelog.client.consume.commit_first import CommitFirst
 from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.following import Following
 from oncelog.client.consume.group.auto_commit import AutoCommit
+from oncelog.client.consume.group.commit_first import CommitFirst
 from oncelog.client.consume.group.group_reading import GroupReading
 from oncelog.client.consume.positions import Positions
 from oncelog.client.home.closing import Closing

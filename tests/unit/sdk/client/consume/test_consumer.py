@@ -35,27 +35,6 @@ def test_all_partitions_of_a_topic_are_read_from_the_beginning(cluster: FakeClus
     cluster.run(work)
 
 
-def test_seek_drops_what_was_fetched(cluster: FakeCluster) -> None:
-    async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
-            await consumer.assign([P0])
-            await consumer.getmany(max_records=1)
-            consumer.seek(P0, 4)
-            assert values(await consumer.getmany()) == [b"4"]
-            consumer.seek((TOPIC, 0), 1)
-            assert values(await consumer.getmany(max_records=1)) == [b"1"], "in the middle of a batch"
-            await consumer.seek_to_end()
-            assert await consumer.position(P0) == 5
-            await consumer.seek_to_beginning(P0)
-            assert values(await consumer.getmany(max_records=1)) == [b"0"]
-            with pytest.raises(errors.OffsetOutOfRangeError):
-                consumer.seek(P0, -5)
-            with pytest.raises(errors.IllegalStateError):
-                consumer.seek(P1, 0)
-
-    cluster.run(work)
-
-
 def test_pause_and_resume(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, client.consumer(TOPIC, **EARLIEST) as consumer:
