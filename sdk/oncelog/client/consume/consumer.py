@@ -126,6 +126,7 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         call `commit()` before, if that is processed. A static member (`group_instance_id`) keeps its partitions until
         its session ends, so that it may come back to them. Raises what `on_revoked` raises, when all is closed.
         """
+        self._group.check_caller()
         await self._closing.once(self._close)
 
     async def _close(self) -> None:
@@ -249,6 +250,7 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
             raise errors.ConfigError("max_records is at least 1", given=limit)
         begun = self._observer.poll_begins()
         await self._ensure_assigned()
+        self.take_back()  # a commit of the positions has what was taken of a batch that was handed out
         records: Records[K, V] = Records(None)
         await self._polling.until(lambda: self._records.gather(limit, records), timeout_ms)
         records.group = self.group()

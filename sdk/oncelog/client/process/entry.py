@@ -31,6 +31,8 @@ _OURS: Final = {
     "transactional_id": "process names its transactions itself, after the group",
     "enable_idempotence": "a transaction needs it",
     "acks": "a transaction needs all",
+    "delivery": "process is exactly_once by itself",
+    "skip_lost_transactions": "inputs would be left out without a word",
 }
 _SHARED: Final = frozenset(item.name for item in dataclasses.fields(ClientConfig))
 

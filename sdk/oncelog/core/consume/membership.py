@@ -339,7 +339,8 @@ class Membership:
         was_member = self.is_member
         self._move(incident)
         self._lost |= self._life.owned
-        if incident is MemberIncident.IDLE or (incident is MemberIncident.REFUSAL and was_member):
+        may_live_on = incident in (MemberIncident.IDLE, MemberIncident.SILENCE)
+        if may_live_on or (incident is MemberIncident.REFUSAL and was_member):
             self._begin_farewell(EPOCH_LEAVE_FOR_NOW if self._subscription.instance_id else EPOCH_LEAVE)
         else:
             self._begin_life()

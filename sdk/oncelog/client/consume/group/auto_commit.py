@@ -56,8 +56,14 @@ class AutoCommit:
 
     def caller_committed(self, partitions: Iterable[tuple[str, int]]) -> None:
         """The caller has said how far it is here, and knows better than rule 4."""
+        self.forget(as_partitions(partitions))
         if self._leaves_last_read_out:
             self._said.update(as_partitions(partitions))
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """Others may have moved the offsets of these since they were committed here."""
+        for partition in partitions:
+            self._committed.pop(partition, None)
 
     async def now(self, partitions: Collection[TopicPartition] | None = None) -> None:
         """Commits the positions of these partitions (None = all) and waits for it. Rule 3."""

@@ -57,6 +57,7 @@ class GroupMember:
 
     def read(self) -> None:
         """The consumer is asked for records: it joins, or shows that it is alive."""
+        self._let_time_pass()  # the event loop may have stood still for longer than a session
         was_outside = not self.membership.is_member
         self.membership.read(now_ms())
         if self._task is None:
@@ -93,13 +94,17 @@ class GroupMember:
         membership = self.membership
         while not membership.is_over:
             self._stirred.clear()
-            membership.tick(now_ms())
-            if lost := membership.take_lost():
-                self._lost(lost)
+            self._let_time_pass()
             call = membership.next_call(now_ms())
             if call is not None:
                 self._send(call)
             await self._wait(membership.wake_ms())
+
+    def _let_time_pass(self) -> None:
+        """Rule 2."""
+        self.membership.tick(now_ms())
+        if lost := self.membership.take_lost():
+            self._lost(lost)
 
     async def _wait(self, wake_ms: int | None) -> None:
         with contextlib.suppress(TimeoutError):

@@ -5,8 +5,9 @@ Rule 1: a change is carried out at the beginning of a read. What earlier reads r
 Rule 2: partitions that stay assigned are not touched: neither their positions nor what is fetched of them.
 Rule 3: lost partitions are no longer read from the moment in which this client knows it, also in the middle of a batch;
         `on_lost` is called at the beginning of the next read. Their offsets cannot be committed any more.
-Rule 4: an exception of a callback is raised by the read in which it was called. The change is carried out all the same: the
-        coordinator has decided it.
+Rule 4: an exception of a callback is raised by the read in which it was called. The change is carried out all the same, and the
+        other callbacks are called: the coordinator has decided it. A change is a task of its own, so a read that is cancelled
+        does not leave it half done; the next read waits for it, and raises its exception.
 Rule 5: while a callback runs the consumer may commit and seek, and may not read: the change is not carried out yet.
 """
 
@@ -42,8 +43,8 @@ _LEAVE_MS: Final = 5_000
 """How long closing waits for the coordinator's answer; without it the session time-out ends the membership."""
 
 
-_CALLBACK: ContextVar[GroupReading | None] = ContextVar("oncelog_group_callback", default=None)
-"""The consumer whose callback runs in this task, or in a thread that it waits for. Rule 5."""
+_CALLBACK: ContextVar[object | None] = ContextVar("oncelog_group_callback", default=None)
+"""The callback that runs in this task, or in a thread that it waits for, or that has begun this task. Rule 5."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +81,8 @@ class GroupReading:
         self._callbacks = Callbacks()
         self._member: GroupMember | None = None
         self._lost: list[TopicPartition] = []
-        self._changing = asyncio.Lock()
-        self._tells = False  # a callback runs
+        self._work: asyncio.Task[None] | None = None
+        self._telling: object | None = None  # the callback that runs
 
     @property
     def is_active(self) -> bool:
@@ -137,18 +138,32 @@ class GroupReading:
         member = self._member
         if member is None:
             return
+        self.check_caller()
         try:
-            async with self._changing:
-                owned = list(member.membership.owned.values())
-                if owned:
-                    await self._commits.at_end(owned)
-                    await self._tell(self._callbacks.on_revoked, owned)
+            while self._work is not None:
+                await self._join(self._work)
         finally:
-            self._member = None
+            self._work = asyncio.get_running_loop().create_task(self._give_back(member), name="oncelog-leave")
+            await self._end(member, self._work, for_now=for_now)
+
+    async def _give_back(self, member: GroupMember) -> None:
+        """Tells the caller, while the partitions are this member's still."""
+        await self._tell_lost()
+        owned = list(member.membership.owned.values())
+        await self._commits.at_end(owned)
+        if owned:
+            await self._tell(self._callbacks.on_revoked, owned)
+
+    async def _end(self, member: GroupMember, giving: asyncio.Task[None], *, for_now: bool) -> None:
+        try:
+            await asyncio.wait((giving,))
+        finally:
+            self._work = self._member = None
             self._following.is_by_group = False
             self._remove(member.membership.owned)
             is_static = for_now and bool(self._config.group_instance_id)
             await member.leave(for_now=is_static, timeout_ms=_LEAVE_MS)
+        giving.result()
 
     # ------------------------------------------------------------ each read
 
@@ -157,38 +172,70 @@ class GroupReading:
         member = self._member
         if member is None:
             return
-        if _CALLBACK.get() is self and self._tells:
-            raise errors.IllegalStateError(
-                "a callback of subscribe may commit and seek, and may not read: read when it has returned"
-            )
+        self.check_caller()
         membership = member.membership
         if (refusal := membership.take_refusal()) is not None:
             raise refusal
         member.read()
-        if membership.change is None and not self._lost:
-            return
-        async with self._changing:
-            await self._tell_lost()
-            while (change := membership.change) is not None:
-                await self._carry_out(member, change)
+        if self._work is None and (membership.change is not None or self._lost):
+            self._work = asyncio.get_running_loop().create_task(self._catch_up(member), name="oncelog-change")
+        if self._work is not None:
+            await self._join(self._work)
+
+    def check_caller(self) -> None:
+        """Raises `IllegalStateError` in a callback, which would wait for itself. Rule 5."""
+        if self._telling is not None and _CALLBACK.get() is self._telling:
+            raise errors.IllegalStateError(
+                "a callback of subscribe may commit and seek, and may not read or close: do so when it has returned"
+            )
+
+    async def _join(self, work: asyncio.Task[None]) -> None:
+        """Waits for the task; a cancellation of the one who waits leaves it alone. The first of them raises its exception."""
+        await asyncio.wait((work,))
+        if self._work is work:
+            self._work = None
+            work.result()
+
+    async def _catch_up(self, member: GroupMember) -> None:
+        await self._tell_lost()
+        while (change := member.membership.change) is not None:
+            await self._carry_out(member, change)
 
     async def _carry_out(self, member: GroupMember, change: Change) -> None:
-        revoked, added = list(change.revoked.values()), list(change.added.values())
+        cursors = await self._look_up(change.added)  # before anybody is told: it may fail, and is done again
+        raised: Exception | None = None
+        revoked = list(change.revoked.values())
+        if revoked:
+            self._pause(change.revoked, is_paused=True)  # another task may read meanwhile
+            await self._commits.now(revoked)
+            raised = await self._told(self._callbacks.on_revoked, revoked)
+        if member.membership.change != change:  # it was lost, or a newer one has come
+            self._pause(change.revoked, is_paused=False)
+        else:
+            self._remove(change.revoked)
+            for cursor in cursors:
+                self._fetcher.add(cursor)
+            member.membership.carried_out(change.number)
+            member.stir()
+            self._fetcher.kick()
+            if change.added:
+                second = await self._told(self._callbacks.on_assigned, list(change.added.values()))
+                raised = raised or second
+        if raised is not None:
+            raise raised
+
+    async def _told(self, callback: OnPartitions | None, partitions: list[TopicPartition]) -> Exception | None:
+        """Returns what the callback raised."""
         try:
-            if revoked:
-                await self._commits.now(revoked)
-                await self._tell(self._callbacks.on_revoked, revoked)
-        finally:
-            cursors = await self._look_up(change.added)
-            if member.membership.change == change:  # it was not lost, and no newer one has come, meanwhile
-                self._remove(change.revoked)
-                for cursor in cursors:
-                    self._fetcher.add(cursor)
-                member.membership.carried_out(change.number)
-                member.stir()
-                self._fetcher.kick()
-        if added and member.membership.owned.keys() >= change.added.keys():
-            await self._tell(self._callbacks.on_assigned, added)
+            await self._tell(callback, partitions)
+        except Exception as error:
+            return error
+        return None
+
+    def _pause(self, partitions: Partitions, *, is_paused: bool) -> None:
+        for name, cursor in self._fetcher.cursors.items():
+            if cursor.id in partitions and partitions[cursor.id] == name:
+                cursor.is_paused = is_paused
 
     async def _look_up(self, added: Partitions) -> list[Cursor]:
         """Returns a cursor for each partition, but for those of a topic that was deleted meanwhile."""
@@ -207,6 +254,7 @@ class GroupReading:
         """Stops reading these, and only these: another topic may have the name by now."""
         ids = set(partitions)
         self._records.take_back()
+        self._commits.forget(name for name, cursor in self._fetcher.cursors.items() if cursor.id in ids)
         for name, cursor in list(self._fetcher.cursors.items()):
             if cursor.id in ids:
                 self._fetcher.remove(name)
@@ -227,11 +275,12 @@ class GroupReading:
     async def _tell(self, callback: OnPartitions | None, partitions: list[TopicPartition]) -> None:
         if callback is None:
             return
-        marked, self._tells = _CALLBACK.set(self), True
+        self._telling = telling = object()
+        marked = _CALLBACK.set(telling)
         try:
             waits = callback(sorted(partitions))
             if inspect.isawaitable(waits):
                 await waits
         finally:
-            self._tells = False
+            self._telling = None
             _CALLBACK.reset(marked)

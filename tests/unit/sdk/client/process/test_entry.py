@@ -58,6 +58,8 @@ def test_options_of_the_caller_win() -> None:
     ("reading", "writing", "named"),
     [
         ({"enable_auto_commit": True}, None, "enable_auto_commit"),
+        ({"delivery": "at_most_once"}, None, "delivery"),
+        ({"skip_lost_transactions": True}, None, "skip_lost_transactions"),
         ({"enable.auto.commit": False}, None, "enable_auto_commit"),
         ({"isolation_level": "read_uncommitted"}, None, "isolation_level"),
         ({"group_id": "other"}, None, "group_id"),

@@ -184,7 +184,12 @@ def test_a_member_that_is_not_answered_stops_before_its_session_ends() -> None:
     membership.tick(1_000 + SESSION_MS)
     assert membership.owned == {}
     assert membership.state is MemberState.JOINING
-    assert call(membership, 1_000 + SESSION_MS).member_id == "m2"
+    leave = call(membership, 1_000 + SESSION_MS)
+    assert (leave.member_id, leave.epoch) == ("m1", EPOCH_LEAVE), (
+        "a coordinator that was away begins all sessions again"
+    )
+    membership.failed(leave, errors.UnknownMemberError(), 1_000 + SESSION_MS)
+    assert call(membership, 1_100 + SESSION_MS).member_id == "m2"
 
 
 @pytest.mark.parametrize(("instance", "epoch"), [("", EPOCH_LEAVE), ("i", EPOCH_LEAVE_FOR_NOW)])

@@ -149,3 +149,18 @@ def test_at_least_once_leaving_the_group_leaves_the_last_read_out_and_a_revocati
             while consumer.assignment():
                 await consumer.getmany(timeout_ms=100)
             assert cluster.offsets == {(TOPIC_ID, 0): 3}
+
+
+def test_what_the_caller_moved_back_is_committed_again(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(TOPIC, **ON) as consumer:
+            for _ in range(10):
+                await consumer.getmany(timeout_ms=300)
+            assert cluster.offsets == {(TOPIC_ID, 0): 3}
+            consumer.seek((TOPIC, 0), 1)
+            await consumer.commit()
+            assert cluster.offsets == {(TOPIC_ID, 0): 1}
+            await all_of(consumer)
+        assert cluster.offsets == {(TOPIC_ID, 0): 3}
+
+    cluster.run(work)

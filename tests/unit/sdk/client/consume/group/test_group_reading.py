@@ -350,3 +350,103 @@ def test_what_subscribe_cannot_do_is_said(cluster: FakeCluster) -> None:
         with pytest.raises(errors.IllegalStateError, match="without topics"):
             client.consumer(TOPIC, group_id="g").subscribe(TOPIC)
         assert group.heartbeats == []
+
+
+@pytest.mark.parametrize("verb", ["close", "unsubscribe"])
+def test_a_callback_may_not_end_the_consumer_that_waits_for_it(cluster: FakeCluster, verb: str) -> None:
+    @in_group(cluster, 0)
+    async def _(group: ScriptedGroup, client: Client) -> None:
+        async with client.consumer(group_id="g", **EARLIEST) as consumer:
+
+            async def on_assigned(given: list[TopicPartition]) -> None:
+                await getattr(consumer, verb)()
+
+            consumer.subscribe(TOPIC, on_assigned=on_assigned)
+            with pytest.raises(errors.IllegalStateError, match="may not read or close"):
+                await consumer.getmany()
+            assert await all_of(consumer) == [b"0", b"1", b"2"]
+
+
+def test_a_revocation_that_raises_does_not_skip_what_was_assigned_with_it(cluster: FakeCluster) -> None:
+    @in_group(cluster, 0)
+    async def _(group: ScriptedGroup, client: Client) -> None:
+        assigned: list[list[TopicPartition]] = []
+
+        def fail(given: list[TopicPartition]) -> None:
+            raise ValueError(str(given[0].partition))
+
+        consumer = client.consumer(group_id="g", **EARLIEST)
+        consumer.subscribe(TOPIC, on_assigned=assigned.append, on_revoked=fail)
+        await all_of(consumer)
+        await group.assign(1)
+        await cluster.pause()
+        with pytest.raises(ValueError, match="0"):
+            await consumer.getmany(timeout_ms=1_000)
+        assert assigned == [[P0], [P1]]
+        with pytest.raises(ValueError, match="1"):
+            await consumer.close()
+
+
+def test_a_read_that_is_cancelled_leaves_no_change_half_done(cluster: FakeCluster) -> None:
+    @in_group(cluster, 0, 1)
+    async def _(group: ScriptedGroup, client: Client) -> None:
+        told: list[str] = []
+
+        async def on_revoked(given: list[TopicPartition]) -> None:
+            told.append("begun")
+            await asyncio.sleep(1)
+            told.append("ended")
+
+        async with client.consumer(group_id="g", **EARLIEST) as consumer:
+            consumer.subscribe(TOPIC, on_revoked=on_revoked)
+            await all_of(consumer)
+            await group.assign(0)
+            await cluster.pause()
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(consumer.getmany(), 0.5)
+            assert (told, consumer.assignment()) == (["begun"], [P0, P1])
+            await consumer.getmany(timeout_ms=0)
+            assert (told, consumer.assignment()) == (["begun", "ended"], [P0])
+
+
+def test_another_task_gets_nothing_of_a_partition_while_it_is_given_away(cluster: FakeCluster) -> None:
+    @in_group(cluster, 0)
+    async def _(group: ScriptedGroup, client: Client) -> None:
+        async with client.consumer(group_id="g", **EARLIEST) as consumer:
+            taken: list[bytes] = []
+
+            async def on_revoked(given: list[TopicPartition]) -> None:
+                await asyncio.sleep(1)
+
+            consumer.subscribe(TOPIC, on_revoked=on_revoked)
+            await consumer.getmany(max_records=1)
+            await group.assign()
+            await cluster.pause()
+
+            async def read() -> None:
+                taken.extend(values(await consumer.getmany(timeout_ms=300)))
+
+            await asyncio.gather(read(), read())
+            assert taken == []
+
+
+def test_a_read_after_the_event_loop_stood_still_returns_nothing_of_lost_partitions(cluster: FakeCluster) -> None:
+    @in_group(cluster, 0)
+    async def _(group: ScriptedGroup, client: Client) -> None:
+        told: Told = []
+        async with member(client, told) as consumer:
+            assert values(await consumer.getmany(max_records=1)) == [b"0"]
+            consumer._group._member.membership._life.proved_ms -= 2 * SESSION_MS  # type: ignore[union-attr]
+            assert await consumer.getmany(timeout_ms=0) == []
+            assert ("lost", [P0]) in told
+
+
+def test_a_loss_that_no_read_has_told_is_told_by_the_close(cluster: FakeCluster) -> None:
+    @in_group(cluster, 0)
+    async def _(group: ScriptedGroup, client: Client) -> None:
+        told: Told = []
+        async with member(client, told) as consumer:
+            await all_of(consumer)
+            await group.fence()
+            await asyncio.sleep(1)
+        assert told[-1] == ("lost", [P0])
