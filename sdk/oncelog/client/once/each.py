@@ -1,13 +1,15 @@
 """Loops over a consumer's records that were not done yet, each as a `Work` that is claimed already.
 
 Rule 1: a work that was handed out has to be entered before the next one is asked for, so that no record is passed over.
-Rule 2: a record whose work failed comes again, when the caller has caught the error and goes on with the loop.
+Rule 2: a record whose work failed, or was not entered, comes again: in this loop when the caller goes on with it, else in the
+        next loop over the same consumer.
 Rule 3: a loop that is left gives the lease of a work that was not entered back.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
@@ -94,18 +96,24 @@ class Loop:
         partition = TopicPartition(record.topic, record.partition)
         if work.is_committed:
             self._progress.reached(partition, record.offset + 1)
-        else:
-            self._read_on_at(partition, record.offset)
 
     def _read_on_at(self, partition: TopicPartition, offset: int) -> None:
         """Leads the consumer, unless the partition is another member's by now."""
         if partition in self._consumer.assignment():
             self._consumer.seek(partition, offset)
+            self._progress.sought(partition, offset)
 
     def left(self, work: Work) -> None:
-        """Rule 3."""
+        """Rules 2 and 3, however the caller left."""
         if not work.is_entered:
-            self._once.release(work)
+            self._once.give_back(work)
+        if not work.is_committed and not work.is_done:
+            self.again(work.record)
+
+    def again(self, record: ConsumerRecord[Any, Any]) -> None:
+        """The record was not done. A consumer that is closed reads it in its next life, by the database's offset."""
+        with contextlib.suppress(errors.OncelogError):
+            self._read_on_at(TopicPartition(record.topic, record.partition), record.offset)
 
 
 def each_sync(once: Once, consumer: SyncConsumer) -> Iterator[Work]:
@@ -113,8 +121,12 @@ def each_sync(once: Once, consumer: SyncConsumer) -> Iterator[Work]:
     loop = Loop(once, consumer)
     for record in consumer:
         work, claim = loop.claim(record)
-        for pause_ms in claim:
-            time.sleep(pause_ms / 1000)
+        try:
+            for pause_ms in claim:
+                time.sleep(pause_ms / 1000)
+        except BaseException:
+            loop.again(record)
+            raise
         if loop.is_wanted(work):
             try:
                 yield work
@@ -128,8 +140,12 @@ async def each_async(once: Once, consumer: AsyncConsumer) -> AsyncIterator[Work]
     loop = Loop(once, consumer)
     async for record in consumer:
         work, claim = loop.claim(record)
-        for pause_ms in claim:
-            await asyncio.sleep(pause_ms / 1000)
+        try:
+            for pause_ms in claim:
+                await asyncio.sleep(pause_ms / 1000)
+        except BaseException:
+            loop.again(record)
+            raise
         if loop.is_wanted(work):
             try:
                 yield work

@@ -155,6 +155,7 @@ class Once:
         self, key: RowKey, decide: Callable[[Row | None, Worker], Claim], deadline_ms: int
     ) -> Generator[int, None, Done | Take]:
         while True:
+            self._check_idle()  # while this waited, another task may have entered a work
             answer = self._try(key, decide)
             if not isinstance(answer, Wait):
                 return answer
@@ -202,6 +203,16 @@ class Once:
         except Exception as error:
             _log.warning("a lease could not be given back, and ends in %d ms at most: %s", self._lease_ms, error)
 
+    def give_back(self, work: Work) -> None:
+        """For the loop over a consumer: a work that was never entered. While another work or transaction is open on the
+        connection, its lease ends by itself: a roll-back would undo what is not this work's.
+        """
+        try:
+            self._check_idle()
+        except errors.OncelogError:
+            return
+        self.release(work)
+
     def _maybe_purge(self) -> None:
         now_ms = self._clock.now_ms()
         if now_ms < self._purge_at_ms:
@@ -217,7 +228,9 @@ class Once:
     # ------------------------------------------------------------ the block
 
     def begin(self, work: Work) -> None:
-        """For `Work`: its block begins."""
+        """For `Work`: its block begins. Raises `IllegalStateError` while another one is open."""
+        if not work.is_done:
+            self._check_idle()
         self._current = work
         work.changes = self._table.changes
 

@@ -1,7 +1,9 @@
 """Decides where a consumer reads on, when the database says how far the work is.
 
-Rule: the database is right and the log's offsets are a hint. Reading goes on at the database's offset whenever the record that
-was read does not follow the work that was done last: earlier, or nothing would be repeated; later, or records would be lost.
+Rule 1: the database is right and the log's offsets are a hint. Reading goes on at the database's offset whenever another record
+        was read: an earlier one would repeat work, a later one would leave some out.
+Rule 2: a later record is right when reading was led to the database's offset just before and found it: offsets have gaps, where
+        transactions ended. A gap costs one more fetch, because nothing else shows that no other worker was there in between.
 """
 
 from __future__ import annotations
@@ -41,14 +43,14 @@ class Progress:
     """Keeps what one loop over a consumer has done so far, by partition."""
 
     def __init__(self) -> None:
-        self._next: dict[TopicPartition, int] = {}
+        self._sought: dict[TopicPartition, int] = {}
         self._seeks: dict[TopicPartition, int] = {}
 
     def met(
         self, partition: TopicPartition, offset: int, next_offset: int, is_done: bool
     ) -> Begin | Skip | Seek | Impossible:
         """Decides about a record; `next_offset` and `is_done` are what the database says."""
-        follows = self._next.get(partition) == next_offset and offset >= next_offset
+        follows = self._sought.pop(partition, None) == next_offset and offset >= next_offset
         if offset == next_offset or follows or (is_done and offset + 1 == next_offset):
             self.reached(partition, next_offset)
             return Skip() if is_done else Begin()
@@ -56,10 +58,12 @@ class Progress:
         if seeks > _SEEKS_MAX:
             return Impossible()
         self._seeks[partition] = seeks
-        self._next[partition] = next_offset
         return Seek(next_offset)
 
+    def sought(self, partition: TopicPartition, offset: int) -> None:
+        """Reading was led to this offset. Rule 2."""
+        self._sought[partition] = offset
+
     def reached(self, partition: TopicPartition, next_offset: int) -> None:
-        """The work of all records below this offset was committed."""
-        self._next[partition] = next_offset
+        """The work of all records below this offset was committed, as the database says."""
         self._seeks.pop(partition, None)

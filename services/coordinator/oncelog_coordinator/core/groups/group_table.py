@@ -162,6 +162,8 @@ class GroupTable:
     # ------------------------------------------------------------ heartbeats
 
     def _heartbeat(self, command: Heartbeat, now_ms: int) -> Decision:
+        if self._meanings is None and (command.epoch == 0 or command.join is not None):
+            raise CoordinatorLoadInProgressError("the shard does not know the topics yet", retry_after_ms=100)
         draft = Draft(self._group(command.group_id, command.epoch == 0))
         membership.take(draft, command, now_ms, self.limits)
         notes = self._assigned(draft, now_ms)
@@ -179,8 +181,6 @@ class GroupTable:
 
     def _group(self, group_id: str, is_join: bool) -> Group:
         group = self.groups.get(group_id)
-        if is_join and self._meanings is None:
-            raise CoordinatorLoadInProgressError("the shard does not know the topics yet", retry_after_ms=100)
         if is_join and group is None and len(self.groups) >= self.limits.max_groups:
             raise ResourceExhaustedError("too many groups with members in this shard", limit=self.limits.max_groups)
         return group or Group(GroupRecord(group_id))

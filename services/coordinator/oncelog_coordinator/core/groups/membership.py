@@ -189,4 +189,5 @@ def _leave(draft: Draft, command: Heartbeat, now_ms: int) -> None:
 def _go_away(draft: Draft, member: MemberRecord) -> None:
     if not member.identity.instance_id:
         raise InvalidRequestError("epoch -2 is for static members: leave with epoch -1")
-    draft.put(replace(member, state=MemberState.AWAY, revoking={}))
+    kept = {partition: epoch for partition, epoch in member.assigned.items() if partition in member.target}
+    draft.put(replace(member, state=MemberState.AWAY, assigned=kept, revoking={}))

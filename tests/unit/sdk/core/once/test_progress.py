@@ -12,15 +12,19 @@ def test_the_record_at_the_position_is_next() -> None:
     assert Progress().met(P, 5, 5, is_done=False) == Begin()
 
 
-def test_a_gap_behind_what_was_done_here_is_the_logs() -> None:
+def test_a_gap_behind_what_was_done_here_may_be_another_workers() -> None:
+    """Regression: the partition may have gone to a worker whose record failed, and come back behind it."""
     progress = Progress()
     progress.reached(P, 6)
-    assert progress.met(P, 9, 6, is_done=False) == Begin()
+    assert progress.met(P, 9, 6, is_done=False) == Seek(6)
+    progress.sought(P, 6)
+    assert progress.met(P, 9, 6, is_done=False) == Begin(), "6 to 8 are markers"
 
 
 def test_a_record_beyond_the_position_leads_back_once() -> None:
     progress = Progress()
     assert progress.met(P, 9, 5, is_done=False) == Seek(5)
+    progress.sought(P, 5)
     assert progress.met(P, 7, 5, is_done=False) == Begin(), "5 and 6 are markers"
 
 
