@@ -47,6 +47,7 @@ def main(servers: str, topic: str, file: str) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) == 5:
-        work_on(*sys.argv[1:4], int(sys.argv[4]))
+        servers, topic, file, dies_after = sys.argv[1:]
+        work_on(servers, topic, file, int(dies_after))
     else:
         main(*sys.argv[1:], *["localhost:9092", "orders", "invoices.db"][len(sys.argv) - 1 :])
