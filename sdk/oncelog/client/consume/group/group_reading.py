@@ -202,7 +202,7 @@ class GroupReading:
             await self._carry_out(member, change)
 
     async def _carry_out(self, member: GroupMember, change: Change) -> None:
-        cursors = await self._look_up(change.added)  # before anybody is told: it may fail, and is done again
+        cursors = await self._look_up(change.added)  # before a callback runs: it may fail, and is repeated
         raised: Exception | None = None
         revoked = list(change.revoked.values())
         if revoked:
