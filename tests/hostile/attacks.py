@@ -196,7 +196,8 @@ def give_way() -> None:
     Linux may weigh whole sessions against each other (autogroup). There neither niceness nor SCHED_IDLE says anything to
     the processes of another session, so this one gets a session of its own with the least weight.
     """
-    os.setsid()
+    with contextlib.suppress(OSError):  # who starts this from a shell has a session of its own already
+        os.setsid()
     with contextlib.suppress(OSError):
         Path("/proc/self/autogroup").write_text("19")
     os.nice(19)

@@ -41,8 +41,6 @@ OnPartitions = Callable[[list[TopicPartition]], Awaitable[None] | None]
 """A callback of `Consumer.subscribe`: a function or a coroutine function."""
 _LEAVE_MS: Final = 5_000
 """How long closing waits for the coordinator's answer; without it the session time-out ends the membership."""
-
-
 _CALLBACK: ContextVar[object | None] = ContextVar("oncelog_group_callback", default=None)
 """The callback that runs in this task, or in a thread that it waits for, or that has begun this task. Rule 5."""
 
@@ -158,6 +156,7 @@ class GroupReading:
         try:
             await asyncio.wait((giving,))
         finally:
+            giving.cancel()  # only when the caller gave up waiting; else it has ended
             self._work = self._member = None
             self._following.is_by_group = False
             self._remove(member.membership.owned)
@@ -205,12 +204,13 @@ class GroupReading:
         cursors = await self._look_up(change.added)  # before a callback runs: it may fail, and is repeated
         raised: Exception | None = None
         revoked = list(change.revoked.values())
+        paused = self._pause(change.revoked)
         if revoked:
-            self._pause(change.revoked, is_paused=True)  # another task may read meanwhile
             await self._commits.now(revoked)
             raised = await self._told(self._callbacks.on_revoked, revoked)
         if member.membership.change != change:  # it was lost, or a newer one has come
-            self._pause(change.revoked, is_paused=False)
+            for cursor in paused:
+                cursor.is_paused = False
         else:
             self._remove(change.revoked)
             for cursor in cursors:
@@ -232,10 +232,12 @@ class GroupReading:
             return error
         return None
 
-    def _pause(self, partitions: Partitions, *, is_paused: bool) -> None:
-        for name, cursor in self._fetcher.cursors.items():
-            if cursor.id in partitions and partitions[cursor.id] == name:
-                cursor.is_paused = is_paused
+    def _pause(self, partitions: Partitions) -> list[Cursor]:
+        """Lets no other task read these meanwhile. Returns those that the caller had not paused himself."""
+        paused = [c for c in self._fetcher.cursors.values() if c.id in partitions and not c.is_paused]
+        for cursor in paused:
+            cursor.is_paused = True
+        return paused
 
     async def _look_up(self, added: Partitions) -> list[Cursor]:
         """Returns a cursor for each partition, but for those of a topic that was deleted meanwhile."""
@@ -244,10 +246,15 @@ class GroupReading:
         known: set[str] = set()
         for topic_id, name in topics.items():
             try:
-                if (await self._metadata.topic_known_as(name, topic_id, deadline_ms)).topic_id == topic_id:
+                topic = await self._metadata.topic_known_as(name, topic_id, deadline_ms)
+                if topic.topic_id == topic_id:
                     known.add(topic_id)
+                    continue
             except errors.UnknownTopicError:
-                _log.warning("topic %s was assigned by the group and is deleted already", name)
+                pass
+            _log.warning(
+                "the group assigned partitions of topic %s that the brokers do not show; they are not read", name
+            )
         return [Cursor(name, id_) for id_, name in added.items() if id_.topic_id in known]
 
     def _remove(self, partitions: Iterable[PartitionId] | Partitions) -> None:
