@@ -23,6 +23,7 @@ from oncelog_partition_leader.core.replication.replica_set import UNKNOWN, Follo
 from oncelog_partition_leader.log.checkpoints import SEAL
 from oncelog_partition_leader.partition.leadership import Leadership
 from oncelog_partition_leader.partition.partition import LocalPartition
+from oncelog_runtime.metadata.cluster_keys import partition_key
 from oncelog_runtime.sim.disk import SimDisk
 from tests.simulation.cluster import SimCluster
 from tests.simulation.invariants import Sight, Watcher
@@ -299,10 +300,15 @@ class DerivedEndsWithTheLog:
 
 
 class CountsInItsSession:
-    """What a leader counts for a follower that lives was told in a session that this follower has begun (hole 24)."""
+    """What a leader counts for a follower that lives was told in a session that this follower has begun (hole 24).
 
-    def __init__(self, replicas: Replicas) -> None:
+    A follower that failed, and was opened again, has forgotten its session. Etcd says so before (hole 3): a leader that
+    has not heard of that write may count what it was told before, and no write of its own succeeds until it has.
+    """
+
+    def __init__(self, replicas: Replicas, newest_revision: Callable[[PartitionId], int]) -> None:
         self._replicas = replicas
+        self._newest_revision = newest_revision
 
     def see(self, before: Sight | None, now: Sight) -> None:
         """Looks at each acknowledgement of a new leadership from now on."""
@@ -316,16 +322,16 @@ class CountsInItsSession:
             moved = acknowledge(ref, session, end, now_ms)
             counted = replicas.followers.get(ref.broker_id)
             if counted is not None and counted.end != UNKNOWN:
-                self._check(where, leadership.epoch, counted)
+                self._check(where, leadership, counted)
             return moved
 
         replicas.acknowledge = acknowledged  # type: ignore[method-assign]
 
-    def _check(self, where: PartitionId, epoch: int, counted: Follower) -> None:
+    def _check(self, where: PartitionId, leadership: Leadership, counted: Follower) -> None:
         for ref, partition in self._replicas(where):
-            if ref == counted.ref:
-                begun = partition._session
-                assert begun >= (epoch, counted.session), (
+            begun = partition._session
+            if ref == counted.ref and begun < (leadership.epoch, counted.session):
+                assert self._newest_revision(where) > leadership.replicas.mod_revision, (
                     f"{where}: {counted} counts, and the follower is in (epoch, session) {begun}"
                 )
 
@@ -343,12 +349,16 @@ def watch_logs(watcher: Watcher, cluster: SimCluster, written_off: Container[Par
             if partition is not None and partition.failed is None and not partition.exclusive.locked():
                 yield broker.me(), partition
 
+    def newest_revision(partition_id: PartitionId) -> int:
+        key = partition_key(*partition_id)
+        return max(item.mod_revision for item in cluster.world.metadata.list(key).items if item.key == key)
+
     watcher.add(MinimumIsInSync())
     watcher.add(NothingIsCommittedUnderSeal())
     watcher.add(CommittedIsHeld(living, written_off))
     watcher.add(StableIsWhatTheLogSays(watcher.reached_in))
     watcher.add(DerivedEndsWithTheLog())
-    watcher.add(CountsInItsSession(living))
+    watcher.add(CountsInItsSession(living, newest_revision))
     watcher.add(
         NothingIsSetAside(
             lambda: (broker for _, broker in cluster.brokers()), lambda: any(injected.get(name) for name in _DAMAGE)

@@ -167,13 +167,16 @@ def test_an_acknowledgement_counts_only_in_a_session_that_the_follower_has_begun
     replicas.wrote(5, 5, 0)
     follower: Any = SimpleNamespace(_session=(3, 1))
     leadership = SimpleNamespace(epoch=3, replicas=replicas)
-    CountsInItsSession(lambda _: iter([(other, follower)])).see(None, sight(5, leadership))
+    in_etcd = [replicas.mod_revision]
+    CountsInItsSession(lambda _: iter([(other, follower)]), lambda _: in_etcd[0]).see(None, sight(5, leadership))
     replicas.start_session(other, 1, 0)
     assert replicas.acknowledge(other, 1, 2, 0)
     replicas.start_session(other, 2, 0)
     assert not replicas.acknowledge(other, 1, 5, 0)
     with pytest.raises(AssertionError, match="and the follower is in"):
         replicas.acknowledge(other, 2, 5, 0)  # the follower has never heard of this session
+    in_etcd[0] += 1
+    replicas.acknowledge(other, 2, 5, 0)  # it was forgotten in etcd since, which this leader has not heard of
 
 
 def test_a_new_leader_may_lack_an_epoch_of_the_model_and_have_an_older_tail_instead() -> None:
