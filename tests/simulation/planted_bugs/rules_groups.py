@@ -121,6 +121,12 @@ PLANTS = [
         f"{_TIMES}test_a_fail_over_begins_sessions_again",
     ),
     without(
+        "group-one-time-to-let-go",
+        "each assignment that takes partitions gives the whole rebalance time-out to let them go",
+        edit(Group, "heard", ("since_ms if number == member.number else now_ms", "since_ms")),
+        f"{_TIMES}test_a_second_revocation_has_its_own_time",
+    ),
+    without(
         "group-never-confirms",
         "a deposed owner answers members for a short time only: now and then an answer waits for an append",
         edit(GroupTable, "_decided", ("confirm = not records and", "confirm = False and")),
