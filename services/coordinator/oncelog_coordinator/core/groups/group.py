@@ -27,7 +27,8 @@ class Group:
     by_slot: dict[int, str] = field(default_factory=dict)
     owners: dict[PartitionId, str] = field(default_factory=dict)
     heard_ms: dict[str, int] = field(default_factory=dict)
-    revoking_since_ms: dict[str, int] = field(default_factory=dict)
+    revoking_since_ms: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Member -> (number of the assignment that takes partitions from it, since when it has to let them go)."""
     assigned_ms: int = 0
     seen: object = None
     """The topology that `record.topics` was last compared with."""
@@ -91,7 +92,8 @@ class Group:
             return
         self.heard_ms[member_id] = now_ms
         if member.state is MemberState.UNREVOKED:
-            self.revoking_since_ms.setdefault(member_id, now_ms)
+            number, since_ms = self.revoking_since_ms.get(member_id, (0, now_ms))
+            self.revoking_since_ms[member_id] = (member.number, since_ms if number == member.number else now_ms)
         else:
             self.revoking_since_ms.pop(member_id, None)
 

@@ -173,7 +173,8 @@ class GroupTable:
             return self._decided(draft, now_ms, HeartbeatReply(command.epoch), notes)
         if command.join is not None:
             self._require_room(draft)
-        shown = Shown(command.epoch, command.applied) if command.epoch > 0 else Shown()
+        is_new = command.member_id not in draft.group.members
+        shown = Shown(member.epoch if is_new else command.epoch, command.applied if command.epoch > 0 else 0)
         member = reconciled(member, draft.record.assignment_epoch, shown, self._is_free(draft, member))
         draft.put(member)
         notes += (Heard(command.group_id, command.member_id, now_ms),)

@@ -5,6 +5,8 @@ Rule 1: a partition is free when no membership has it among `assigned` or `revok
 Rule 2: a partition that is in the target and owned stays assigned through every step: the member never stops reading it.
 Rule 3: a member comes into the epoch of an assignment only when it has let go what that assignment takes from it. Until then
         it commits under its old epoch.
+Rule 4: only a heartbeat that shows the member's own epoch moves it, or its new join. A late copy shows an older one: if it
+        moved the member on, the epoch that the member knows would be neither the newest nor the one before, and be fenced.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ IsFree = Callable[[PartitionId], bool]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The part of a heartbeat that moves a member: the newest epoch that it knows, and the assignment that it has
-    carried out.
+    """The part of a heartbeat that moves a member: the newest epoch that it knows (of a new membership, the one that it
+    begins with), and the assignment that it has carried out.
     """
 
     epoch: int = 0
@@ -36,6 +38,8 @@ def reconciled(member: MemberRecord, assignment_epoch: int, shown: Shown, is_fre
     """
     if member.is_away:  # its process reads nothing, so there is nothing to let go
         return replace(member, assigned={p: epoch for p, epoch in member.assigned.items() if p in member.target})
+    if shown.epoch != member.epoch:
+        return member
     if member.state is MemberState.UNREVOKED:
         if shown.applied < member.number:
             return member

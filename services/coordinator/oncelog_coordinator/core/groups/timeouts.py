@@ -1,7 +1,8 @@
 """Decides when a membership, or a group without members, runs out of time.
 
 Rule 1: a member that was not heard of for `group_session_timeout_ms` has left, and so has one that takes longer than its
-        rebalance time-out to let partitions go: the others wait no longer.
+        rebalance time-out to let partitions go: the others wait no longer. Each assignment that takes something from it
+        begins that time again.
 Rule 2: these clocks are volatile, so a fail-over begins them again: a time-out may come late, and never early.
 Rule 3: the id of an ended membership is kept for `group_forget_member_ms`, longer than any copy of its join can be under way.
 """
@@ -18,9 +19,10 @@ from oncelog_coordinator.core.limits import Limits
 def ends_ms(group: Group, member: MemberRecord, limits: Limits) -> int:
     """Returns when the membership ends unless something is heard or let go."""
     silent_ms = group.heard_ms.get(member.member_id, 0) + limits.group_session_timeout_ms
-    since_ms = group.revoking_since_ms.get(member.member_id)
-    if since_ms is None:
+    revoking = group.revoking_since_ms.get(member.member_id)
+    if revoking is None:
         return silent_ms
+    _, since_ms = revoking
     timeout_ms = member.subscription.rebalance_timeout_ms or limits.default_rebalance_timeout_ms
     return min(silent_ms, since_ms + timeout_ms)
 

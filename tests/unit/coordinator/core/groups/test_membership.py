@@ -157,6 +157,39 @@ def test_a_copy_of_a_join_does_not_say_that_anything_was_let_go() -> None:
     assert b.reading == set()
 
 
+@pytest.mark.parametrize("copy", ["join", "older heartbeat"])
+def test_a_late_copy_does_not_move_a_member_past_the_epochs_that_it_knows(copy: str) -> None:
+    groups = Groups()
+    a = Reader(groups, "a")
+    a.join()
+    late = Heartbeat(GROUP, "a", 0, join=Join(Subscription(1, ("t",))))
+    if copy == "older heartbeat":
+        late = Heartbeat(GROUP, "a", a.epoch, a.received, a.applied)
+        other = Reader(groups, "b")
+        other.join()
+        settle(groups, a, other, rounds=2)
+    Reader(groups, "c").join()
+    groups.wait(1_000)
+    known = groups.member("a")
+    assert groups.table.groups.groups[GROUP].record.assignment_epoch > known.epoch > late.epoch
+    groups.do(late)
+    assert groups.member("a").epoch == known.epoch
+    a.beat()  # it shows the epoch that it knows, and is not fenced
+
+
+def test_a_member_whose_answer_was_lost_moves_on_with_its_next_heartbeat() -> None:
+    groups = Groups()
+    a, _ = pair(groups)
+    Reader(groups, "c").join()
+    groups.wait(1_000)
+    lost = groups.do(Heartbeat(GROUP, "a", a.epoch, a.received, a.applied))
+    assert not lost.is_settled
+    for _ in range(3):
+        reply = a.beat()
+    assert reply.is_settled
+    assert a.epoch == groups.table.groups.groups[GROUP].record.assignment_epoch
+
+
 def test_an_id_is_for_one_membership() -> None:
     groups = Groups()
     a, _ = pair(groups)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,6 +64,14 @@ def test_what_another_owns_is_waited_for() -> None:
 def test_a_new_member_has_a_first_assignment_even_if_it_is_empty() -> None:
     found = reconciled(MemberRecord("g", "m", 1), 4, Shown(), free)
     assert (found.epoch, found.number, found.state) == (4, 1, MemberState.STABLE)
+
+
+@pytest.mark.parametrize("shown", [Shown(2, 5), Shown(0, 0), Shown(4, 5)])
+def test_a_heartbeat_in_another_epoch_than_the_members_moves_nothing(shown: Shown) -> None:
+    one = member([0, 1], [1, 2], previous_epoch=2)
+    assert reconciled(one, 4, shown, free) == one
+    kept = member([0, 1], [0, 1], previous_epoch=2)
+    assert reconciled(kept, 4, shown, free) == kept
 
 
 def test_a_member_that_is_away_lets_go_at_once() -> None:

@@ -59,6 +59,26 @@ def test_who_takes_too_long_to_let_go_is_out(given_ms: int, held_ms: int) -> Non
         a.beat()
 
 
+def test_a_second_revocation_has_its_own_time() -> None:
+    groups = Groups(t=6)
+    a, b, c = Reader(groups, "a", holds=True), Reader(groups, "b"), Reader(groups, "c")
+    a.join(rebalance_timeout_ms=10_000)
+    groups.wait(1_000)
+    b.join()
+    a.beat()
+    groups.wait(9_000)
+    c.join()
+    groups.wait(500)
+    a.let_go()
+    a.beat()
+    assert groups.member("a").state is MemberState.UNREVOKED, "the next assignment takes more from it"
+    groups.wait(9_000)
+    a.beat()
+    groups.wait(2_000)
+    with pytest.raises(errors.FencedMemberEpochError):
+        a.beat()
+
+
 def test_ids_of_ended_memberships_are_kept_in_bounds() -> None:
     groups = Groups(Limits(max_left_members=3))
     keeper = Reader(groups, "keeper")
