@@ -27,6 +27,7 @@ from oncelog.client.consume.group.group_offsets import GroupOffsets
 from oncelog.client.consume.group.group_reading import Callbacks, GroupReading, OnPartitions
 from oncelog.client.consume.handout import Handout
 from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, as_partition, as_partitions
+from oncelog.client.consume.pace import Pace
 from oncelog.client.consume.polling import Polling
 from oncelog.client.consume.positions import Positions
 from oncelog.client.consume.read_trace import read_observer
@@ -72,16 +73,17 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         self._assignment = Assignment(context, metadata, self._fetcher, following, topics)
         self._offsets = GroupOffsets(context, metadata, caller, config.group_id, self._observer)
         self._positions = Positions(context, metadata, config, self._fetcher, following, self._offsets)
-        self._records = RecordReader(self._fetcher, config)
+        self._records = RecordReader(self._fetcher, config, context.clock)
         self._commits = AutoCommit(config, self._offsets, self._positions)
         first = CommitFirst(config, self._offsets, self._positions, self._fetcher)
+        self._pace = Pace(config.max_poll_records)
         self._is_polled_for_each = self._observer.sees_each_poll or first.is_on
         self._group = GroupReading(
             context, metadata, caller, config, self._fetcher, following, self._records, self._commits
         )
         self._offsets.membership = lambda: self._group.membership
         self._polling = Polling(
-            self._positions, self._fetcher, following, self._closing, self._commits, self._group, first
+            self._positions, self._fetcher, following, self._closing, self._commits, self._group, first, self._pace
         )
         self._arrow = ArrowReader(self._fetcher, self._positions, config)
 
@@ -267,7 +269,12 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
 
     async def __anext__(self) -> ConsumerRecord[K, V]:
         part = self._records.leftover
-        if part is not None and not self._is_polled_for_each and (following := part.next_row()) is not None:
+        if (
+            part is not None
+            and not self._is_polled_for_each
+            and self._pace.may_go_on()
+            and (following := part.next_row()) is not None
+        ):
             return following  # no poll for each record
         while not self._closing.is_begun:
             record = await self.getone()
