@@ -26,6 +26,7 @@ from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.following import Following
 from oncelog.client.consume.group.auto_commit import AutoCommit
 from oncelog.client.consume.group.group_member import GroupMember
+from oncelog.client.consume.group.late_topics import LateTopics
 from oncelog.client.consume.record_reader import RecordReader
 from oncelog.client.home.context import Context
 from oncelog.client.routing.calls import Caller
@@ -78,6 +79,7 @@ class GroupReading:
         self._commits = commits
         self._callbacks = Callbacks()
         self._member: GroupMember | None = None
+        self._late = LateTopics(context, self._look_up, self._owned, fetcher.wake)
         self._lost: list[TopicPartition] = []
         self._work: asyncio.Task[None] | None = None
         self._telling: object | None = None  # the callback that runs
@@ -91,6 +93,9 @@ class GroupReading:
     def membership(self) -> Membership | None:
         """The membership, if there is one."""
         return None if self._member is None else self._member.membership
+
+    def _owned(self) -> Partitions:
+        return {} if self._member is None else self._member.membership.owned
 
     # ------------------------------------------------------------ begin and end
 
@@ -161,7 +166,10 @@ class GroupReading:
             self._following.is_by_group = False
             self._remove(member.membership.owned)
             is_static = for_now and bool(self._config.group_instance_id)
-            await member.leave(for_now=is_static, timeout_ms=_LEAVE_MS)
+            try:
+                await self._late.stop()
+            finally:
+                await member.leave(for_now=is_static, timeout_ms=_LEAVE_MS)
         giving.result()
 
     # ------------------------------------------------------------ each read
@@ -180,6 +188,9 @@ class GroupReading:
             self._work = asyncio.get_running_loop().create_task(self._catch_up(member), name="oncelog-change")
         if self._work is not None:
             await self._join(self._work)
+        for cursor in self._late.take():
+            if cursor.partition not in self._fetcher.cursors:
+                self._fetcher.add(cursor)
 
     def check_caller(self) -> None:
         """Raises `IllegalStateError` in a callback, which would wait for itself. Rule 5."""
@@ -215,6 +226,8 @@ class GroupReading:
             self._remove(change.revoked)
             for cursor in cursors:
                 self._fetcher.add(cursor)
+            shown = {cursor.id for cursor in cursors}
+            self._late.expect({id_: name for id_, name in change.added.items() if id_ not in shown})
             member.membership.carried_out(change.number)
             member.stir()
             self._fetcher.kick()
@@ -240,7 +253,7 @@ class GroupReading:
         return paused
 
     async def _look_up(self, added: Partitions) -> list[Cursor]:
-        """Returns a cursor for each partition, but for those of a topic that was deleted meanwhile."""
+        """Returns a cursor for each partition, but for those whose topic no broker shows: it is late, or was deleted."""
         deadline_ms = self._context.deadline_ms()
         topics: dict[str, str] = {id_.topic_id: name.topic for id_, name in added.items()}
         known: set[str] = set()
@@ -249,12 +262,8 @@ class GroupReading:
                 topic = await self._metadata.topic_known_as(name, topic_id, deadline_ms)
                 if topic.topic_id == topic_id:
                     known.add(topic_id)
-                    continue
             except errors.UnknownTopicError:
-                pass
-            _log.warning(
-                "the group assigned partitions of topic %s that the brokers do not show; they are not read", name
-            )
+                continue
         return [Cursor(name, id_) for id_, name in added.items() if id_.topic_id in known]
 
     def _remove(self, partitions: Iterable[PartitionId] | Partitions) -> None:
