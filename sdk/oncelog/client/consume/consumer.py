@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 from asyncio import Lock
 from collections.abc import AsyncIterator, Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic
 
@@ -121,24 +122,29 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         """True from `close` on."""
         return self._closing.is_begun
 
-    async def close(self) -> None:
+    async def close(self, timeout_ms: int | None = None) -> None:
         """Stops reading, and leaves the group if this consumer subscribed to one. Idempotent.
 
         Commits nothing, unless `enable_auto_commit` is on; with `delivery="at_least_once"` not what the last read returned:
         call `commit()` before, if that is processed. A static member (`group_instance_id`) keeps its partitions until
         its session ends, so that it may come back to them. Raises what `on_revoked` raises, when all is closed.
+
+        It takes at most `timeout_ms` (None = `close_timeout_ms`). When the coordinator is away or `on_revoked` takes longer,
+        it gives up with a warning in the log: what was not committed is read again, and the session time-out ends the
+        membership. With `timeout_ms=0` nothing is waited for.
         """
         self._group.check_caller()
-        await self._closing.once(self._close)
+        patience_ms = self._context.config.close_timeout_ms if timeout_ms is None else timeout_ms
+        await self._closing.once(partial(self._close, patience_ms))
 
-    async def _close(self) -> None:
+    async def _close(self, timeout_ms: int) -> None:
         self.take_back()
         self._records.forget()
         try:
             if self._group.is_active:
-                await self._group.leave(for_now=True)
+                await self._group.leave(for_now=True, timeout_ms=timeout_ms)
             else:
-                await self._commits.at_end()
+                await self._commits.at_end(timeout_ms=timeout_ms)
         finally:
             await self._fetcher.close()
 

@@ -55,4 +55,5 @@ class Pace:
     def _now_s(self) -> float:
         if self._time is None:
             self._time = asyncio.get_running_loop().time
+            self._due_s = self._time() + _TURN_S
         return self._time()
