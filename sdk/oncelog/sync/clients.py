@@ -217,14 +217,18 @@ class Consumer(ConsumerBase[K, V]):
     ) -> None:
         self._run(self._inner.__aexit__(kind, error, trace))
 
-    def close(self) -> None:
+    def close(self, timeout_ms: int | None = None) -> None:
         """Stops reading, and leaves the group if this consumer subscribed to one. Idempotent.
 
         Commits nothing, unless `enable_auto_commit` is on; with `delivery="at_least_once"` not what the last read returned:
         call `commit()` before, if that is processed. A static member (`group_instance_id`) keeps its partitions until
         its session ends, so that it may come back to them. Raises what `on_revoked` raises, when all is closed.
+
+        It takes at most `timeout_ms` (None = `close_timeout_ms`). When the coordinator is away or `on_revoked` takes longer,
+        it gives up with a warning in the log: what was not committed is read again, and the session time-out ends the
+        membership. With `timeout_ms=0` nothing is waited for.
         """
-        self._run(self._inner.close())
+        self._run(self._inner.close(timeout_ms))
 
     def unsubscribe(self) -> None:
         """Leaves the group; the other members share what this one read. Raises what `on_revoked` raises. Idempotent."""

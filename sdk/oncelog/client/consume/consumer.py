@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 from asyncio import Lock
 from collections.abc import AsyncIterator, Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic
 
@@ -27,6 +28,7 @@ from oncelog.client.consume.group.group_offsets import GroupOffsets
 from oncelog.client.consume.group.group_reading import Callbacks, GroupReading, OnPartitions
 from oncelog.client.consume.handout import Handout
 from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, as_partition, as_partitions
+from oncelog.client.consume.pace import Pace
 from oncelog.client.consume.polling import Polling
 from oncelog.client.consume.positions import Positions
 from oncelog.client.consume.read_trace import read_observer
@@ -72,16 +74,17 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         self._assignment = Assignment(context, metadata, self._fetcher, following, topics)
         self._offsets = GroupOffsets(context, metadata, caller, config.group_id, self._observer)
         self._positions = Positions(context, metadata, config, self._fetcher, following, self._offsets)
-        self._records = RecordReader(self._fetcher, config)
+        self._records = RecordReader(self._fetcher, config, context.clock)
         self._commits = AutoCommit(config, self._offsets, self._positions)
         first = CommitFirst(config, self._offsets, self._positions, self._fetcher)
+        self._pace = Pace(config.max_poll_records)
         self._is_polled_for_each = self._observer.sees_each_poll or first.is_on
         self._group = GroupReading(
             context, metadata, caller, config, self._fetcher, following, self._records, self._commits
         )
         self._offsets.membership = lambda: self._group.membership
         self._polling = Polling(
-            self._positions, self._fetcher, following, self._closing, self._commits, self._group, first
+            self._positions, self._fetcher, following, self._closing, self._commits, self._group, first, self._pace
         )
         self._arrow = ArrowReader(self._fetcher, self._positions, config)
 
@@ -119,24 +122,29 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         """True from `close` on."""
         return self._closing.is_begun
 
-    async def close(self) -> None:
+    async def close(self, timeout_ms: int | None = None) -> None:
         """Stops reading, and leaves the group if this consumer subscribed to one. Idempotent.
 
         Commits nothing, unless `enable_auto_commit` is on; with `delivery="at_least_once"` not what the last read returned:
         call `commit()` before, if that is processed. A static member (`group_instance_id`) keeps its partitions until
         its session ends, so that it may come back to them. Raises what `on_revoked` raises, when all is closed.
+
+        It takes at most `timeout_ms` (None = `close_timeout_ms`). When the coordinator is away or `on_revoked` takes longer,
+        it gives up with a warning in the log: what was not committed is read again, and the session time-out ends the
+        membership. With `timeout_ms=0` nothing is waited for.
         """
         self._group.check_caller()
-        await self._closing.once(self._close)
+        patience_ms = self._context.config.close_timeout_ms if timeout_ms is None else timeout_ms
+        await self._closing.once(partial(self._close, patience_ms))
 
-    async def _close(self) -> None:
+    async def _close(self, timeout_ms: int) -> None:
         self.take_back()
         self._records.forget()
         try:
             if self._group.is_active:
-                await self._group.leave(for_now=True)
+                await self._group.leave(for_now=True, timeout_ms=timeout_ms)
             else:
-                await self._commits.at_end()
+                await self._commits.at_end(timeout_ms=timeout_ms)
         finally:
             await self._fetcher.close()
 
@@ -267,7 +275,12 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
 
     async def __anext__(self) -> ConsumerRecord[K, V]:
         part = self._records.leftover
-        if part is not None and not self._is_polled_for_each and (following := part.next_row()) is not None:
+        if (
+            part is not None
+            and not self._is_polled_for_each
+            and self._pace.may_go_on()
+            and (following := part.next_row()) is not None
+        ):
             return following  # no poll for each record
         while not self._closing.is_begun:
             record = await self.getone()

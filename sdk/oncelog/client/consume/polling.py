@@ -4,6 +4,7 @@ Rule 1: before each look every assigned partition has a position, and topics tha
         Before that, auto-commit and the group get their turn: what earlier reads returned is processed now.
         With `delivery="at_most_once"` what was found is committed before it is returned (`CommitFirst`).
 Rule 2: a wait without a limit is made of many waits with one, and ends when the consumer closes.
+Rule 3: a caller that reads on and on what is here already gives the event loop its turn here (`Pace`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from oncelog.client.consume.following import Following
 from oncelog.client.consume.group.auto_commit import AutoCommit
 from oncelog.client.consume.group.commit_first import CommitFirst
 from oncelog.client.consume.group.group_reading import GroupReading
+from oncelog.client.consume.pace import Pace
 from oncelog.client.consume.positions import Positions
 from oncelog.client.home.closing import Closing
 from oncelog.client.home.context import now_ms
@@ -37,6 +39,7 @@ class Polling:
         commits: AutoCommit,
         group: GroupReading,
         first: CommitFirst,
+        pace: Pace,
     ) -> None:
         self._positions = positions
         self._fetcher = fetcher
@@ -45,11 +48,14 @@ class Polling:
         self._commits = commits
         self._group = group
         self._first = first
+        self._pace = pace
 
     async def until(self, look: Callable[[], T | None], timeout_ms: int | None) -> T | None:
         """Returns what `look` finds; None when the time has passed (`timeout_ms` None: never), or the consumer closes."""
         deadline_ms = None if timeout_ms is None else now_ms() + timeout_ms
-        while True:
+        await self._pace.give_turn()
+        while not self._closing.is_begun:
+            self._pace.polled()
             self._commits.look()
             if self._group.is_active:
                 await self._group.look()
@@ -58,6 +64,8 @@ class Polling:
             if found is not None:
                 return found
             left_ms = _FOREVER_MS if deadline_ms is None else deadline_ms - now_ms()
-            if self._closing.is_begun or left_ms <= 0:
+            if left_ms <= 0:
                 return None
             await self._fetcher.wait(self._following.wait_ms(left_ms))
+            self._pace.had_turn()
+        return None

@@ -13,17 +13,19 @@ from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.handout import Handout
 from oncelog.client.consume.offsets import offset_of
 from oncelog.config import ConsumerConfig
+from oncelog.ports import WallClock
 from oncelog.types import TopicPartition
 
 
 class RecordReader:
     """See the module. One per consumer."""
 
-    __slots__ = ("_config", "_fetcher", "_handout", "leftover")
+    __slots__ = ("_clock", "_config", "_fetcher", "_handout", "leftover")
 
-    def __init__(self, fetcher: Fetcher, config: ConsumerConfig) -> None:
+    def __init__(self, fetcher: Fetcher, config: ConsumerConfig, clock: WallClock) -> None:
         self._fetcher = fetcher
         self._config = config
+        self._clock = clock
         self._handout: Handout | None = None
         self.leftover: Leftover | None = None
         """The rest of an answer: records that were not returned yet."""
@@ -121,8 +123,9 @@ class RecordReader:
     # ------------------------------------------------------------ one after the other, in another thread
 
     def hand_out(self) -> Handout | None:
-        """Gives the rest of the batch to another thread; None when nothing is left of it. Rule 3."""
-        self._handout = None if self.leftover is None else Handout(self.leftover)
+        """Gives what follows the record that was just returned to another thread; None when nothing is left. Rule 3."""
+        most = self._config.max_poll_records - 1
+        self._handout = Handout(self.leftover, most, self._clock) if self.leftover is not None and most else None
         return self._handout
 
     def take_back(self) -> None:

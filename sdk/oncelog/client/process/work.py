@@ -13,18 +13,17 @@ import contextlib
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from types import GeneratorType
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from oncelog import errors
 from oncelog.client.consume.fetched_records import ConsumerRecord, Records
-from oncelog.client.home.context import now_ms
+from oncelog.client.consume.pace import Pace
 from oncelog.client.produce.writer import Message
 
 ProcessFunction = Callable[[ConsumerRecord[Any, Any]], object]
 """The function of `Client.process` returns nothing, a value, a `Message`, a list of those, or an awaitable of it."""
 OnProcessError = Callable[[ConsumerRecord[Any, Any], Exception], object]
 """The `on_error` of `Client.process` returns what is written instead, as the function does, or raises."""
-_TURN_MS: Final = 10
 
 
 class Output(NamedTuple):
@@ -74,13 +73,11 @@ def each(fn: ProcessFunction, on_error: OnProcessError | None) -> Work:
 
     async def work(records: Records[Any, Any]) -> list[Output]:
         made: list[Output] = []
-        turn_ms = now_ms()
+        pace = Pace()
         for record in records:
             with failing_at(record):
                 made += await one(record)
-            if now_ms() - turn_ms >= _TURN_MS:
-                await asyncio.sleep(0)
-                turn_ms = now_ms()
+            await pace.give_turn()
         return made
 
     return work

@@ -69,9 +69,20 @@ class AutoCommit:
         """Commits the positions of these partitions (None = all) and waits for it. Rule 3."""
         await self._finish(partitions, None)
 
-    async def at_end(self, partitions: Collection[TopicPartition] | None = None) -> None:
-        """As `now`, for a consumer that stops reading these partitions outside of a read. Rule 4."""
-        await self._finish(partitions, self._processed if self._leaves_last_read_out else None)
+    async def at_end(self, partitions: Collection[TopicPartition] | None = None, timeout_ms: int | None = None) -> None:
+        """As `now`, for a consumer that stops reading these partitions outside of a read. Rule 4.
+
+        It is given up after `timeout_ms` (None = as long as a commit may take): then what was read since is read again.
+        """
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                await self._finish(partitions, self._processed if self._leaves_last_read_out else None)
+        except TimeoutError:
+            if self._task is not None:
+                self._task.cancel()
+            _log.warning(
+                "no answer to the last commit within %s ms: the next reader begins at the one before", timeout_ms
+            )
 
     async def _finish(self, partitions: Collection[TopicPartition] | None, places: list[Place] | None) -> None:
         if not self._is_on:

@@ -19,6 +19,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from oncelog import errors
@@ -26,8 +27,9 @@ from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.following import Following
 from oncelog.client.consume.group.auto_commit import AutoCommit
 from oncelog.client.consume.group.group_member import GroupMember
+from oncelog.client.consume.group.late_topics import LateTopics
 from oncelog.client.consume.record_reader import RecordReader
-from oncelog.client.home.context import Context
+from oncelog.client.home.context import Context, now_ms
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata
 from oncelog.config import ConsumerConfig
@@ -78,6 +80,7 @@ class GroupReading:
         self._commits = commits
         self._callbacks = Callbacks()
         self._member: GroupMember | None = None
+        self._late = LateTopics(context, self._look_up, self._owned, fetcher.wake)
         self._lost: list[TopicPartition] = []
         self._work: asyncio.Task[None] | None = None
         self._telling: object | None = None  # the callback that runs
@@ -91,6 +94,9 @@ class GroupReading:
     def membership(self) -> Membership | None:
         """The membership, if there is one."""
         return None if self._member is None else self._member.membership
+
+    def _owned(self) -> Partitions:
+        return {} if self._member is None else self._member.membership.owned
 
     # ------------------------------------------------------------ begin and end
 
@@ -128,41 +134,55 @@ class GroupReading:
             self._context, self._caller, group_id, membership, lost=self._stop_reading, news=self._fetcher.wake
         )
 
-    async def leave(self, *, for_now: bool = False) -> None:
+    async def leave(self, *, for_now: bool = False, timeout_ms: int | None = None) -> None:
         """Gives everything back and leaves the group. `for_now`: a static member keeps its partitions for the session time-out.
 
-        Raises what `on_revoked` raises, after the member has left. Idempotent.
+        All of it takes at most `timeout_ms` (None = as long as a commit and the callbacks take): half of that is for the
+        commit, and the end for the leave. Raises what `on_revoked` raises, after the member has left. Idempotent.
         """
         member = self._member
         if member is None:
             return
         self.check_caller()
+        leave_ms = _LEAVE_MS if timeout_ms is None else min(_LEAVE_MS, timeout_ms // 4)
+        until_ms = None if timeout_ms is None else now_ms() + timeout_ms - leave_ms
+        commit_ms = None if timeout_ms is None else timeout_ms // 2
         try:
-            while self._work is not None:
-                await self._join(self._work)
+            while (work := self._work) is not None:
+                await self._join(work, until_ms)
         finally:
-            self._work = asyncio.get_running_loop().create_task(self._give_back(member), name="oncelog-leave")
-            await self._end(member, self._work, for_now=for_now)
+            work = asyncio.get_running_loop().create_task(self._give_back(member, commit_ms), name="oncelog-leave")
+            self._work = work
+            is_static = for_now and bool(self._config.group_instance_id)
+            await self._end(member, work, until_ms, partial(member.leave, for_now=is_static, timeout_ms=leave_ms))
 
-    async def _give_back(self, member: GroupMember) -> None:
+    async def _give_back(self, member: GroupMember, commit_ms: int | None) -> None:
         """Tells the caller, while the partitions are this member's still."""
         await self._tell_lost()
         owned = list(member.membership.owned.values())
-        await self._commits.at_end(owned)
+        await self._commits.at_end(owned, commit_ms)
         if owned:
             await self._tell(self._callbacks.on_revoked, owned)
 
-    async def _end(self, member: GroupMember, giving: asyncio.Task[None], *, for_now: bool) -> None:
+    async def _end(
+        self,
+        member: GroupMember,
+        giving: asyncio.Task[None],
+        until_ms: int | None,
+        leave: Callable[[], Awaitable[None]],
+    ) -> None:
         try:
-            await asyncio.wait((giving,))
+            await _wait(giving, until_ms)
         finally:
-            giving.cancel()  # only when the caller gave up waiting; else it has ended
+            giving.cancel()  # only when it is not waited for any more; else it has ended
             self._work = self._member = None
             self._following.is_by_group = False
             self._remove(member.membership.owned)
-            is_static = for_now and bool(self._config.group_instance_id)
-            await member.leave(for_now=is_static, timeout_ms=_LEAVE_MS)
-        giving.result()
+            try:
+                await self._late.stop()
+            finally:
+                await leave()
+        _result(giving)
 
     # ------------------------------------------------------------ each read
 
@@ -180,6 +200,9 @@ class GroupReading:
             self._work = asyncio.get_running_loop().create_task(self._catch_up(member), name="oncelog-change")
         if self._work is not None:
             await self._join(self._work)
+        for cursor in self._late.take():
+            if cursor.partition not in self._fetcher.cursors:
+                self._fetcher.add(cursor)
 
     def check_caller(self) -> None:
         """Raises `IllegalStateError` in a callback, which would wait for itself. Rule 5."""
@@ -188,12 +211,16 @@ class GroupReading:
                 "a callback of subscribe may commit and seek, and may not read or close: do so when it has returned"
             )
 
-    async def _join(self, work: asyncio.Task[None]) -> None:
-        """Waits for the task; a cancellation of the one who waits leaves it alone. The first of them raises its exception."""
-        await asyncio.wait((work,))
+    async def _join(self, work: asyncio.Task[None], until_ms: int | None = None) -> None:
+        """Waits for the task; a cancellation of the one who waits leaves it alone. The first of them raises its exception.
+
+        At `until_ms` it is given up and cancelled, whatever waits for it.
+        """
+        await _wait(work, until_ms)
         if self._work is work:
             self._work = None
-            work.result()
+            work.cancel()
+            _result(work)
 
     async def _catch_up(self, member: GroupMember) -> None:
         await self._tell_lost()
@@ -215,6 +242,8 @@ class GroupReading:
             self._remove(change.revoked)
             for cursor in cursors:
                 self._fetcher.add(cursor)
+            shown = {cursor.id for cursor in cursors}
+            self._late.expect({id_: name for id_, name in change.added.items() if id_ not in shown})
             member.membership.carried_out(change.number)
             member.stir()
             self._fetcher.kick()
@@ -240,7 +269,7 @@ class GroupReading:
         return paused
 
     async def _look_up(self, added: Partitions) -> list[Cursor]:
-        """Returns a cursor for each partition, but for those of a topic that was deleted meanwhile."""
+        """Returns a cursor for each partition, but for those whose topic no broker shows: it is late, or was deleted."""
         deadline_ms = self._context.deadline_ms()
         topics: dict[str, str] = {id_.topic_id: name.topic for id_, name in added.items()}
         known: set[str] = set()
@@ -249,12 +278,8 @@ class GroupReading:
                 topic = await self._metadata.topic_known_as(name, topic_id, deadline_ms)
                 if topic.topic_id == topic_id:
                     known.add(topic_id)
-                    continue
             except errors.UnknownTopicError:
-                pass
-            _log.warning(
-                "the group assigned partitions of topic %s that the brokers do not show; they are not read", name
-            )
+                continue
         return [Cursor(name, id_) for id_, name in added.items() if id_.topic_id in known]
 
     def _remove(self, partitions: Iterable[PartitionId] | Partitions) -> None:
@@ -291,3 +316,16 @@ class GroupReading:
         finally:
             self._telling = None
             _CALLBACK.reset(marked)
+
+
+async def _wait(work: asyncio.Task[None], until_ms: int | None) -> None:
+    """Returns when the task has ended, or at this time."""
+    await asyncio.wait((work,), timeout=None if until_ms is None else max(0, until_ms - now_ms()) / 1000)
+
+
+def _result(work: asyncio.Task[None]) -> None:
+    """Raises what the task raised; one that was given up is logged."""
+    if work.done() and not work.cancelled():
+        work.result()
+    else:
+        _log.warning("the consumer closed before a callback of subscribe, or the commit before it, had ended")

@@ -52,8 +52,21 @@ class Part:
         return self.rows, self.at
 
 
-def handout(rows: int, at: int = 0) -> Handout:
-    return Handout(Part(rows, at))  # type: ignore[arg-type]
+class Clock:
+    """Stands still, until a test moves it."""
+
+    def __init__(self) -> None:
+        self.ms = 5_000
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic_ms(self) -> int:
+        return self.ms
+
+
+def handout(rows: int, at: int = 0, most: int = 10_000, clock: Clock | None = None) -> Handout:
+    return Handout(Part(rows, at), most, clock or Clock())  # type: ignore[arg-type]
 
 
 def test_records_come_in_order_from_the_first_that_was_not_taken() -> None:
@@ -68,6 +81,36 @@ def test_after_the_end_nothing_is_taken_and_the_end_says_how_far_it_went() -> No
     assert given.end() == 1
     assert given.next() is None
     assert given.end() == 1
+
+
+def test_a_slow_loop_comes_back_for_a_poll_after_so_many_records_or_so_long() -> None:
+    given = handout(5, at=1, most=2)
+    assert [given.next() for _ in range(4)] == [1, 2, None, None]
+    assert given.end() == 3
+    clock = Clock()
+    given = handout(5, clock=clock)
+    assert given.next() == 0
+    clock.ms += 99
+    assert given.next() == 1
+    clock.ms += 1
+    assert given.next() is None
+    assert given.end() == 2
+
+
+@pytest.mark.parametrize(("most", "taken"), [(1, 0), (2, 1), (10, 2)])
+def test_a_poll_and_what_it_hands_out_are_max_poll_records(cluster: FakeCluster, most: int, taken: int) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST, max_poll_records=most) as consumer:
+            await consumer.assign([P0])
+            record, handout = await consumer.hand_out(1_000)
+            assert record is not None
+            found = [] if handout is None else [row.offset for row in iter(handout.next, None)]
+            assert found == [1, 2][:taken]
+            record, _handout = await consumer.hand_out(1_000)
+            assert record is not None
+            assert record.offset == taken + 1
+
+    cluster.run(work)
 
 
 def test_many_threads_take_each_record_once() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.unit.sdk.client.fake_cluster import FakeCluster
-from tests.unit.sdk.client.reading import P0, append
+from tests.unit.sdk.client.reading import EARLIEST, P0, append
+from tests.unit.sdk.client.virtual_loop import VirtualLoop
 
 
 @pytest.mark.parametrize("how", ["getmany", "getone", "read_arrow"])
@@ -54,3 +55,30 @@ def test_a_wait_ends_when_the_consumer_closes() -> None:
             assert await waiting == []
 
     cluster.run(work)
+
+
+@pytest.mark.parametrize("how", ["getmany", "getone", "__anext__"])
+def test_a_loop_over_what_is_here_lets_others_run(how: str) -> None:
+    cluster = FakeCluster()
+    cluster.loop = loop = VirtualLoop()  # type: ignore[assignment]
+    append(cluster, [b"%d" % number for number in range(100)])
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST, max_poll_records=2) as consumer:
+            await consumer.assign([P0])
+            await consumer.getone()
+            running = asyncio.get_running_loop().create_task(other())
+            for _round in range(20):
+                loop.block(6)
+                await getattr(consumer, how)()
+            running.cancel()
+
+    cluster.run(work)
+    assert turns >= 8  # 120 ms of work
