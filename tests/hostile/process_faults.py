@@ -21,15 +21,15 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from oncelog.sync import Client
+from oncelog.sync import Client, Producer
 from oncelog_cli.laptop.local_cluster import LocalCluster
 
 GROUP, FROM, TO = "copies", "copies-in", "copies-out"
 IN_PARTITIONS, OUT_PARTITIONS = 6, 4
 SESSION_S = 6.0
 KEYS = 40
-_PAUSE_S = 0.02
 _SETTLE_S = 180.0
 
 
@@ -46,10 +46,10 @@ def new_cluster(folder: Path, brokers: int = 3) -> LocalCluster:
 
 
 class Worker:
-    """One member in a process of its own."""
+    """One member in a process of its own: a module of tests.hostile, and its parameters."""
 
-    def __init__(self, servers: str) -> None:
-        command = [sys.executable, "-m", "tests.hostile.process_worker", servers, GROUP, FROM, TO]
+    def __init__(self, module: str, *parameters: str) -> None:
+        command = [sys.executable, "-m", f"tests.hostile.{module}", *parameters]
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (it lives as long as the process)
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True
@@ -79,6 +79,8 @@ class Worker:
 class Feeder(threading.Thread):
     """Writes numbered records under every key until it is stopped; `fed` counts what is acknowledged, per key."""
 
+    pause_s = 0.02
+
     def __init__(self, servers: str) -> None:
         super().__init__(name="feeder", daemon=True)
         self._servers = servers
@@ -90,13 +92,17 @@ class Feeder(threading.Thread):
         """See the class."""
         try:
             with Client(self._servers) as client, client.producer() as producer:
-                while not self._ended.wait(_PAUSE_S):
+                while not self._ended.wait(self.pause_s):
                     for key in range(KEYS):
-                        producer.send(FROM, b"%d" % self.fed[key], key=b"%d" % key)
+                        self.send(producer, key)
                         self.fed[key] += 1
                     producer.flush()
         except BaseException as error:
             self.error = error
+
+    def send(self, producer: Producer[Any, Any], key: int) -> None:
+        """Sends the next number of the key."""
+        producer.send(FROM, b"%d" % self.fed[key], key=b"%d" % key)
 
     def stop(self) -> None:
         """Returns when everything is acknowledged. Raises what went wrong."""
@@ -156,9 +162,24 @@ class Run:
     count: int = 3
     workers: list[Worker] = field(default_factory=list)
     harms: Counter[str] = field(default_factory=Counter)
+    said: list[str] = field(default_factory=list)
+    """The last words of the workers that were stopped."""
+    settle_s: float = _SETTLE_S
 
     def __post_init__(self) -> None:
-        self.feeder = Feeder(self.cluster.bootstrap_servers)
+        self.feeder = self.new_feeder()
+
+    def new_feeder(self) -> Feeder:
+        """Writes the inputs."""
+        return Feeder(self.cluster.bootstrap_servers)
+
+    def new_worker(self) -> Worker:
+        """One more member."""
+        return Worker("process_worker", self.cluster.bootstrap_servers, GROUP, FROM, TO)
+
+    def found(self, client: Client) -> dict[int, list[int]]:
+        """Key -> numbers of what was done, in the order in which it was done."""
+        return written(client)
 
     @contextlib.contextmanager
     def going(self) -> Iterator[Run]:
@@ -167,7 +188,7 @@ class Run:
             client.admin.create_topic(FROM, partitions=IN_PARTITIONS)
             client.admin.create_topic(TO, partitions=OUT_PARTITIONS)
         try:
-            self.workers += [Worker(self.cluster.bootstrap_servers) for _ in range(self.count)]
+            self.workers += [self.new_worker() for _ in range(self.count)]
             self.feeder.start()
             yield self
         finally:
@@ -179,8 +200,12 @@ class Run:
     def kill_member(self, at: int) -> None:
         """Another one takes its place."""
         self.harms["members killed"] += 1
+        self.replace(at)
+
+    def replace(self, at: int) -> None:
+        """Kills a worker unless it is dead, and starts another one."""
         self.workers[at].kill()
-        self.workers[at] = Worker(self.cluster.bootstrap_servers)
+        self.workers[at] = self.new_worker()
 
     def freeze_member(self, at: int, seconds: float) -> None:
         """For longer than a session it loses its partitions, and comes back as a zombie."""
@@ -208,16 +233,19 @@ class Run:
 
     def harm(self, chance: random.Random) -> None:
         """Does one thing, chosen by the seed."""
+        chance.choice(self.choices(chance))()
+
+    def choices(self, chance: random.Random) -> tuple[Callable[[], object], ...]:
+        """Each kind of harm, with its details chosen."""
         at, seconds = chance.randrange(self.count), chance.uniform(0.2, 3)
         names = [name for name in self.cluster.processes if name.startswith(("broker", "coordinator"))]
         name = chance.choice(names)
-        harms: tuple[Callable[[], None], ...] = (
+        return (
             lambda: self.kill_member(at),
             lambda: self.freeze_member(at, chance.choice((1.0, SESSION_S + 4))),
             lambda: self.kill_service(name, seconds),
             lambda: self.freeze_service(name, seconds),
         )
-        chance.choice(harms)()
 
     # ------------------------------------------------------------ the end
 
@@ -225,36 +253,44 @@ class Run:
         """Stops the feeding, waits until the output does not grow any more, and compares."""
         self.feeder.stop()
         fed = self.feeder.fed
-        deadline = time.monotonic() + _SETTLE_S
+        deadline = time.monotonic() + self.settle_s
         with Client(self.cluster.bootstrap_servers) as client:
-            while not (verdict := judged(fed, written(client))).is_right and time.monotonic() < deadline:
+            while not (verdict := judged(fed, self.found(client))).is_right and time.monotonic() < deadline:
                 if verdict.outputs >= verdict.inputs:
                     break  # waiting mends nothing
                 time.sleep(1)
             for worker in self.workers:
-                worker.stop()
-            return judged(fed, written(client))
+                self.said.append(worker.stop())
+            return judged(fed, self.found(client))
+
+    def judged_after(self, minutes: float, seed: int) -> int:
+        """Does harm for so long, prints the line of counts, and returns the exit status."""
+        chance = random.Random(seed)
+        with self.going():
+            ends = time.monotonic() + minutes * 60
+            while time.monotonic() < ends:
+                time.sleep(chance.uniform(0.5, 4))
+                self.harm(chance)
+            verdict = self.verdict()
+        harms = ", ".join(f"{what} {number}" for what, number in sorted(self.harms.items()))
+        print(f"{verdict}; {harms}; seed {seed}, {minutes:g} minutes", flush=True)
+        return 0 if verdict.is_right else 1
+
+
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    """The options that every run has."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--minutes", type=float, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=3)
+    return parser
 
 
 def main() -> int:
     """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=20)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--workers", type=int, default=3)
-    given = parser.parse_args()
-    chance = random.Random(given.seed)
+    given = parser_of(__doc__).parse_args()
     with tempfile.TemporaryDirectory(prefix="oncelog-process-faults-") as folder, new_cluster(Path(folder)) as cluster:
-        run = Run(cluster, given.workers)
-        with run.going():
-            ends = time.monotonic() + given.minutes * 60
-            while time.monotonic() < ends:
-                time.sleep(chance.uniform(0.5, 4))
-                run.harm(chance)
-            verdict = run.verdict()
-    harms = ", ".join(f"{what} {number}" for what, number in sorted(run.harms.items()))
-    print(f"{verdict}; {harms}; seed {given.seed}, {given.minutes:g} minutes", flush=True)
-    return 0 if verdict.is_right else 1
+        return Run(cluster, given.workers).judged_after(given.minutes, given.seed)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ Rule 1: the database is right and the log's offsets are a hint. Reading goes on 
         was read: an earlier one would repeat work, a later one would leave some out.
 Rule 2: a later record is right when reading was led to the database's offset just before and found it: offsets have gaps, where
         transactions ended. A gap costs one more fetch, because nothing else shows that no other worker was there in between.
+Rule 3: the log does not reach an offset when reading was led there several times and found an earlier record. Where it found
+        that offset or a later one, and the database is further on by then, another worker does the partition at this time.
 """
 
 from __future__ import annotations
@@ -50,10 +52,13 @@ class Progress:
         self, partition: TopicPartition, offset: int, next_offset: int, is_done: bool
     ) -> Begin | Skip | Seek | Impossible:
         """Decides about a record; `next_offset` and `is_done` are what the database says."""
-        follows = self._sought.pop(partition, None) == next_offset and offset >= next_offset
+        sought = self._sought.pop(partition, None)
+        follows = sought == next_offset and offset >= next_offset
         if offset == next_offset or follows or (is_done and offset + 1 == next_offset):
             self.reached(partition, next_offset)
             return Skip() if is_done else Begin()
+        if sought is not None and offset >= sought:
+            self._seeks.pop(partition, None)  # rule 3
         seeks = self._seeks.get(partition, 0) + 1
         if seeks > _SEEKS_MAX:
             return Impossible()

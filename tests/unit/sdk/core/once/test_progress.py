@@ -52,3 +52,12 @@ def test_seeks_count_in_a_row_only() -> None:
         progress.reached(P, 51)
         assert progress.met(P, 0, 51, is_done=True) == Seek(51)
         assert progress.met(P, 51, 51, is_done=False) == Begin()
+
+
+def test_another_worker_that_is_faster_all_the_time_is_no_other_log() -> None:
+    """Regression: a member that did not know yet that its partition was another's raised that the topic was created again."""
+    progress = Progress()
+    for position in range(50, 90, 4):
+        assert progress.met(P, position - 4, position, is_done=True) == Seek(position)
+        progress.sought(P, position)
+    assert [progress.met(P, 0, 90, is_done=True) for _ in range(3)] == [Seek(90), Seek(90), Impossible()]
