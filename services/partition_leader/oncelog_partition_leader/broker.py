@@ -13,11 +13,11 @@ from oncelog_partition_leader.cluster.broker_contacts import Contacts
 from oncelog_partition_leader.cluster.cluster_context import ClusterContext
 from oncelog_partition_leader.cluster.controller import Controller
 from oncelog_partition_leader.cluster.failure_detector import Peers
+from oncelog_partition_leader.cluster.in_sync_watch import InSyncWatch
 from oncelog_partition_leader.cluster.liveness_probe import Prober
 from oncelog_partition_leader.cluster.registration import Registration
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.cluster.capacity import partitions_for
-from oncelog_partition_leader.core.cluster.draining import out_of_sync
 from oncelog_partition_leader.core.log.folders import Folder
 from oncelog_partition_leader.log.data_dir.custody import Custody
 from oncelog_partition_leader.log.data_dir.forgotten_partitions import forgotten, held_logs
@@ -145,6 +145,7 @@ class Broker:
         self._joins = asyncio.Event()
         self._registered = asyncio.Event()
         self._recovered = False
+        self._in_sync = InSyncWatch(self.view, self.me)
         self._held: Mapping[Folder, int] = {}
         collector = BrokerCollector(config, ports.clock, ports.disk, self.view, self.replicas, self.controller)
         ports.metrics.collect_with(collector.collect)
@@ -268,12 +269,11 @@ class Broker:
     def _look_at_health(self) -> None:
         """Sets the health: started when the logs are recovered, ready when this incarnation is in all ISRs of its replicas."""
         state, me = self.ports.health, self.me()
-        partitions = ((p, entry.value) for p, entry in self.view.partitions.items())
         listed = self.view.revision > 0 and me.incarnation > 0
         self._recovered = self._recovered or (listed and self.replicas.recovered)
         state.set(health.STARTUP, self._recovered, health.RECOVERED)
         state.set(health.READINESS, not self.replicas.disk_watch.stalled, health.DISK_ANSWERS)
-        state.set(health.READINESS, listed and out_of_sync(me, partitions, self.view.adding) == 0, health.IN_SYNC)
+        state.set(health.READINESS, listed and self._in_sync.is_in_sync(), health.IN_SYNC)
 
     async def _retain(self) -> None:
         while True:

@@ -205,7 +205,9 @@ class SegmentedLog:
             retention_ms=retention_ms,
             retention_bytes=config.retention_bytes if "delete" in config.cleanup_policy else UNLIMITED,
         )
-        if count and (self._unsynced or self._checkpoints):
+        if not count:
+            return  # without a look at the folder: there are thousands of logs
+        if self._unsynced or self._checkpoints:
             await self.sync()
         snapshots = snapshot_offsets(self._disk, self.directory)
         while count and self._segments[count].base_offset not in snapshots:

@@ -87,6 +87,9 @@ class Host(Observed, Protocol):
     def gone(self, brokers: Iterable[int]) -> Collection[int]:
         """Returns those whose process has ended, or that are not registered."""
 
+    def waits(self, leadership: Leadership) -> None:
+        """Has `expire` called at each tick until nothing waits here any more (`is_waiting`)."""
+
 
 class PartitionName(NamedTuple):
     """A partition by each of its names."""
@@ -143,6 +146,11 @@ class Leadership:
         """Number of commands that wait for their append, their enrolment or their followers."""
         return len(self.queue) + len(self.answers)
 
+    @property
+    def is_waiting(self) -> bool:
+        """True while something waits here that may time out."""
+        return self.answers.is_waiting or len(self.queue) > 0 or self.confirming.is_waiting
+
     # ------------------------------------------------------------ commands
 
     def submit(self, command: Command, size: int = 0) -> None:
@@ -155,6 +163,7 @@ class Leadership:
         if self.answers.needs_disk:
             self._host.disk_watch.require_answering()
         self.queue.add(command, size, len(self.answers))
+        self._host.waits(self)
         self.observer.queued(command)
         self._schedule()
 
@@ -218,6 +227,7 @@ class Leadership:
             raise self.ended
         waiter = self.confirming.ask(self._host.clock.monotonic_ms())
         if waiter is not None:
+            self._host.waits(self)
             self._carry_out([SendToFollowers()])
             await waiter
 

@@ -28,6 +28,11 @@ class Confirming:
         """Number of the newest question; each follower must be sent a message after it."""
         return self._questions.asked
 
+    @property
+    def is_waiting(self) -> bool:
+        """True while callers wait."""
+        return len(self._waiters) > 0
+
     def ask(self, now_ms: int) -> asyncio.Future[None] | None:
         """Asks a question; returns the future to await, or None when it is confirmed without any follower."""
         number = self._questions.ask()

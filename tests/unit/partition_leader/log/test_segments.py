@@ -76,6 +76,22 @@ def test_segments_roll_by_age_index_and_offset_distance(change: str) -> None:
     run(test)
 
 
+def test_retention_with_nothing_to_delete_asks_nothing_of_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs for thousands of logs, one after the other."""
+
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, replace(SMALL, retention_ms=1000))
+        for n in range(12):
+            write(log, plain(b"r" * 80, timestamp_ms=NOW_MS + n * 100))
+        await log.sync()
+        listed: list[str] = []
+        monkeypatch.setattr(disk, "list", lambda path: listed.append(path) or [])
+        await log.apply_retention(NOW_MS, high_watermark=12)
+        assert listed == []
+
+    run(test)
+
+
 def test_whole_segments_go_by_time_size_and_start() -> None:
     async def test(disk: SimDisk) -> None:
         log = await open_log(disk, replace(SMALL, retention_ms=1000, retention_bytes=-1))

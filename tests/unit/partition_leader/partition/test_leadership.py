@@ -70,6 +70,7 @@ class FakeHost:
         self.told: list[str] = []
         self.ended: set[int] = set()
         self.enrolments: list[TxnSession] = []
+        self.waiting: list[Leadership] = []
 
     def appended(self, leadership: Leadership) -> None:
         self.told.append("appended")
@@ -79,6 +80,9 @@ class FakeHost:
 
     def isr_may_change(self, leadership: Leadership) -> None:
         self.told.append("isr")
+
+    def waits(self, leadership: Leadership) -> None:
+        self.waiting.append(leadership)
 
     def gone(self, brokers: Iterable[int]) -> Collection[int]:
         return self.ended & set(brokers)
@@ -497,5 +501,27 @@ def test_who_waits_for_a_confirmation_hears_when_the_leadership_ends_or_nobody_a
             await waiting
         with pytest.raises(NotLeaderError):
             await leading.leadership.confirm()
+
+    run(scenario)
+
+
+def test_the_broker_looks_at_the_clock_for_it_only_while_something_waits(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        leadership, host = leading.leadership, leading.host
+        assert (leadership.is_waiting, host.waiting) == (False, [])
+        done = leading.produce(batch())
+        assert (leadership.is_waiting, host.waiting) == (True, [leadership]), "queued"
+        await turn()
+        assert leadership.is_waiting, "appended, not acknowledged"
+        leading.acknowledge(1)
+        assert (await done, leadership.is_waiting)[1] is False
+        leadership.replicas.require_in_sync(1)
+        confirming = asyncio.ensure_future(leadership.confirm())
+        await turn()
+        assert (leadership.is_waiting, host.waiting) == (True, [leadership] * 2), "somebody asks whether it leads"
+        leadership.end()
+        assert not leadership.is_waiting
+        with pytest.raises(NotLeaderError):
+            await confirming
 
     run(scenario)

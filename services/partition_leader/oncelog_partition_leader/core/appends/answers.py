@@ -32,6 +32,11 @@ class Answers:
         """Number of commands that wait for followers."""
         return len(self._for_commit)
 
+    @property
+    def is_waiting(self) -> bool:
+        """True while commands wait, for followers or for the disk."""
+        return bool(len(self._for_commit) or len(self._for_disk))
+
     def answer_at(self, end: int, command: Command, synced_end: int) -> Effect | None:
         """Returns the command's answer, or None when it waits until `end` is committed, or synced, as `acks` asks for."""
         if command.acks == ACKS_ALL:

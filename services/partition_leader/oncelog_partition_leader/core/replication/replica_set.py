@@ -44,12 +44,15 @@ Rule 5: a silent member (one that does not even answer that it is alive) leaves 
 Rule 6: a follower that says that it cannot write leaves at once, and joins again when it holds everything that the log had
         at that time.
 Rule 7: one proposal at a time. While its answer is unknown the larger set counts (hole 17).
+Rule 8: a set that is whole and caught up is settled: no passing of time changes its ISR. It needs no look until something
+        happens here, the registered brokers change or one falls silent (`settle`), so an idle partition costs nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from oncelog.types import BrokerRef
@@ -116,6 +119,8 @@ class ReplicaSet:
         self._log_end = self.epoch_start = log_end
         self.committed = isr
         self.is_sealed = is_sealed
+        self.is_settled = False
+        """Rule 8, as of the last `settle`."""
         self.proposed: Isr | None = None
         self._min_insync = min(min_insync_replicas, len(replicas))
         self._lag_max_ms = lag_max_ms
@@ -183,6 +188,7 @@ class ReplicaSet:
         for follower in self._followers.values():
             if follower.end >= self._log_end:  # it had everything until now, however old the newest record is
                 follower.caught_up_ms = now_ms
+        self.is_settled = self.is_settled and log_end == self._log_end
         self._log_end = log_end
         self._own_end = own_end
         return self._advance()
@@ -196,6 +202,7 @@ class ReplicaSet:
         """Begins a new session with a follower: acknowledgements of the last one do not count any more."""
         follower = self._followers[ref.broker_id]
         assert session > follower.session, "sessions grow"
+        self.is_settled = False
         if follower.ref != ref:
             follower.ref = ref
             follower.caught_up_ms = now_ms
@@ -226,6 +233,7 @@ class ReplicaSet:
         follower = self._followers.get(ref.broker_id)
         if follower is None or follower.ref != ref or follower.session != session:
             return False
+        self.is_settled = False
         is_news = follower.owed_end == UNKNOWN
         follower.owed_end = self._log_end
         follower.joins_after_ms = now_ms + REJOIN_AFTER_MS
@@ -238,6 +246,7 @@ class ReplicaSet:
     def seal(self) -> None:
         """Stops the high watermark until `unseal`."""
         self.is_sealed = True
+        self.is_settled = False
 
     def unseal(self) -> bool:
         """Notes that the disk has no seal any more. True when the high watermark moved."""
@@ -263,6 +272,17 @@ class ReplicaSet:
         outlived = bool(self.eligible) and len(wanted) >= self._min_insync  # to be cleared before anything is committed
         return None if wanted == self.committed and not outlived else wanted
 
+    def settle(self, live: Mapping[int, int]) -> None:
+        """Sets `is_settled`: until something happens here, `proposal` is None for these registered brokers, none silent."""
+        is_whole = len(self.committed) == self.replica_count and not self.eligible and not self.is_sealed
+        self.is_settled = (
+            is_whole and self.proposed is None and all(map(partial(self._is_steady, live), self.committed))
+        )
+
+    def _is_steady(self, live: Mapping[int, int], ref: BrokerRef) -> bool:
+        """Returns True for a member that leaves at no time by itself: this leader, or a follower that lacks nothing."""
+        return ref == self.me or (self._is_whole(ref, live) and self._followers[ref.broker_id].end >= self._log_end)
+
     def must_give_way(self, now_ms: int, silent: Collection[BrokerRef]) -> bool:
         """Returns True when this leader is cut off: without the silent members it commits nothing; they alone could commit.
 
@@ -276,6 +296,7 @@ class ReplicaSet:
         """Notes that a compare-and-swap with this ISR is in flight."""
         assert self.proposed is None, "one ISR update in flight"
         self.proposed = isr
+        self.is_settled = False
 
     def resolve(self, isr: Isr, mod_revision: int, now_ms: int, eligible: Isr = ()) -> list[int]:
         """Takes over the value that etcd holds: our own proposal's, or another writer's (then `advanced` moves the watermark).
@@ -294,11 +315,13 @@ class ReplicaSet:
         self.committed = isr
         self.eligible = eligible
         self.mod_revision = mod_revision
+        self.is_settled = False
         return [follower.ref.broker_id for follower in outside]
 
     def require_in_sync(self, min_insync_replicas: int) -> bool:
         """Changes the minimum. True when the high watermark moved."""
         self._min_insync = min(min_insync_replicas, len(self._followers) + 1)
+        self.is_settled = False
         return self._advance()
 
     def advanced(self) -> bool:

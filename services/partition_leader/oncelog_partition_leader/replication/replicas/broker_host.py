@@ -87,6 +87,10 @@ class BrokerHost:
         live = self.view.live()
         return {id_ for id_ in brokers if id_ not in live or self._contacts.is_gone(BrokerRef(id_, live[id_]))}
 
+    def waits(self, leadership: Leadership) -> None:
+        """See `leadership.Host`."""
+        self._here.waiting[leadership] = None
+
     def isr_may_change(self, leadership: Leadership) -> None:
         """See `leadership.Host`."""
         self.isr.look(leadership)
@@ -124,6 +128,7 @@ class BrokerHost:
         """See `partition.PartitionHost`."""
         self.replicator.ended(leadership)
         self._here.led.pop(leadership, None)
+        self._here.waiting.pop(leadership, None)
 
     def log_failed(self, partition: LocalPartition, error: OncelogError) -> None:
         """See `partition.PartitionHost`."""

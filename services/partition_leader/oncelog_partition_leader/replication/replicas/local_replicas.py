@@ -28,6 +28,8 @@ class LocalReplicas:
     partitions: dict[PartitionId, LocalPartition] = field(default_factory=dict)
     """Those whose log is open, or has failed and was not opened again yet."""
     led: dict[Leadership, None] = field(default_factory=dict)
+    waiting: dict[Leadership, None] = field(default_factory=dict)
+    """Those of `led` in which something may time out; others need no look at the clock."""
     unopened: dict[PartitionId, OncelogError] = field(default_factory=dict)
     """Those whose log could not be opened, with the error; they are tried again."""
     busy: dict[PartitionId, None] = field(default_factory=dict)

@@ -114,3 +114,13 @@ def test_a_deadline_and_the_end_of_the_leadership_leave_the_outcome_unknown() ->
     assert (ended.command, type(ended.error)) == (again, RequestTimedOutError)
     assert "unknown" in ended.error.message
     assert len(led.answers) == 0
+
+
+@pytest.mark.parametrize(("acks", "needs_disk"), [(-1, False), (1, True)])
+def test_it_says_whether_anything_waits(acks: int, needs_disk: bool) -> None:
+    led = Led(needs_disk=needs_disk)
+    assert not led.answers.is_waiting
+    waiting(led, acks=acks)
+    assert led.answers.is_waiting
+    led.answers.end(NotLeaderError("deposed"))
+    assert not led.answers.is_waiting

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from random import Random
 
 import pytest
 
@@ -323,3 +324,87 @@ def test_a_new_leader_commits_what_older_epochs_left_all_at_once() -> None:
     assert replicas.high_watermark == 0
     assert replicas.acknowledge(B, 1, 20, 2)
     assert replicas.high_watermark == 20
+
+
+@pytest.mark.parametrize(
+    "unsettles",
+    [
+        lambda replicas: replicas.wrote(1, 1, 1),
+        lambda replicas: replicas.start_session(B, 2, 1),
+        lambda replicas: replicas.cannot_write(B, 1, 1),
+        lambda replicas: replicas.propose((A, B)),
+        lambda replicas: replicas.resolve((A, B, C), 6, 1),
+        lambda replicas: replicas.require_in_sync(1),
+        lambda replicas: replicas.seal(),
+    ],
+)
+def test_a_set_that_is_whole_and_caught_up_needs_no_look_before_something_happens(
+    full: ReplicaSet, unsettles: Callable[[ReplicaSet], object]
+) -> None:
+    full.settle(LIVE)
+    full.acknowledge(B, 1, 0, 5)
+    assert full.is_settled
+    unsettles(full)
+    assert not full.is_settled
+
+
+def test_a_synced_end_that_moves_unsettles_nothing(full: ReplicaSet) -> None:
+    full.wrote(10, 0, 1)
+    for ref in (B, C):
+        full.acknowledge(ref, 1, 10, 2)
+    full.settle(LIVE)
+    full.wrote(10, 10, 3)
+    assert full.is_settled
+
+
+HAPPENINGS = ("wrote", "session", "acknowledged", "acknowledged", "acknowledged", "cannot write", "isr", "registered")
+
+
+def test_a_settled_set_proposes_nothing_at_any_later_time() -> None:
+    """Whatever has happened before: the one promise of `settle`, on random histories."""
+    settled = 0
+    for seed in range(300):
+        random = Random(seed)
+        replicas = leading(A, B, C, log_end=random.choice((0, 3)), min_insync=random.choice((1, 2, 3)))
+        live, end, now_ms = dict(LIVE), replicas.own_end, 0
+        sessions = {B: 0, C: 0}
+        for _ in range(40):
+            now_ms += random.choice((0, 1, LAG_MS))
+            follower = random.choice((B, C))
+            match random.choice(HAPPENINGS):
+                case "wrote":
+                    end += random.choice((0, 2))
+                    replicas.wrote(end, end, now_ms)
+                case "session":
+                    sessions[follower] = replicas.next_session()
+                    replicas.start_session(follower, sessions[follower], now_ms)
+                case "acknowledged":
+                    replicas.acknowledge(follower, sessions[follower], end - random.choice((0, 0, 0, 1)), now_ms)
+                case "cannot write" if random.random() < 0.3:
+                    replicas.cannot_write(follower, sessions[follower], now_ms)
+                case "isr" if (wanted := replicas.proposal(now_ms, live)) is not None:
+                    replicas.propose(wanted)
+                    replicas.resolve(wanted, replicas.mod_revision + 1, now_ms)
+                    replicas.settled()
+                case "registered" if random.random() < 0.1:
+                    live[follower.broker_id] = random.choice((follower.incarnation, 99))
+            if random.random() < 0.5:
+                replicas.settle(live)
+                for later_ms in (0, LAG_MS + 1, 100 * LAG_MS) if replicas.is_settled else ():
+                    assert replicas.proposal(now_ms + later_ms, live) is None, seed
+                    settled += 1
+    assert settled > 500, "the histories reach what is tested"
+
+
+def test_a_set_with_a_seal_or_with_eligible_replicas_is_not_settled(full: ReplicaSet) -> None:
+    """Either has to be cleared before anything is committed, at a time that depends on disks and on etcd."""
+    full.resolve((A, B, C), 6, 1, eligible=(B,))
+    full.settle(LIVE)
+    assert not full.is_settled
+    full.resolve((A, B, C), 7, 1)
+    full.is_sealed = True
+    full.settle(LIVE)
+    assert not full.is_settled
+    full.unseal()
+    full.settle(LIVE)
+    assert full.is_settled

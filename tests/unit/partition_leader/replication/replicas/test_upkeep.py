@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
 from oncelog.errors import StorageError
+from oncelog.types import PartitionId
 from oncelog_partition_leader.replication.replicas.upkeep import Upkeep
 from tests.unit.partition_leader.cluster_place import P0, P1, Place, run
 from tests.unit.partition_leader.replication.replicas.parts import Parts, noting
@@ -35,11 +37,12 @@ class Keeping:
     async def _leave(self, partitions: Any) -> None:
         self.given.append(list(partitions))
 
-    def leads(self, *, must_give_way: bool = False, expire: Any = None) -> Any:
-        replicas = SimpleNamespace(must_give_way=lambda _now_ms, _alive: must_give_way)
+    def leads(self, *, must_give_way: bool = False, expire: Any = None, is_waiting: bool = True) -> Any:
+        replicas = noting(must_give_way=lambda _now_ms, _alive: must_give_way, is_settled=False)
         more = {"expire": expire} if expire is not None else {}
-        led = noting(partition=P0, replicas=replicas, topic_config=SimpleNamespace(fsync=False), **more)
-        self.here.led[led] = None
+        config = SimpleNamespace(fsync=False)
+        led = noting(partition=P0, replicas=replicas, topic_config=config, is_waiting=is_waiting, **more)
+        self.here.led[led] = self.here.waiting[led] = None
         return led
 
 
@@ -59,11 +62,49 @@ def test_a_bug_in_one_leadership_keeps_no_other_from_its_time_outs() -> None:
     run(scenario)
 
 
+def test_only_leaderships_in_which_something_waits_are_looked_at() -> None:
+    async def scenario(place: Place) -> None:
+        s = Keeping(place)
+        waiting, quiet, idle = s.leads(), s.leads(is_waiting=False), s.leads()
+        del s.here.waiting[idle]
+        s.upkeep.tick()
+        s.upkeep.tick()
+        assert (len(waiting.calls), len(quiet.calls), idle.calls) == (2, 1, [])
+        assert list(s.here.waiting) == [waiting], "what waits no more is forgotten"
+
+    run(scenario)
+
+
+def test_a_settled_isr_is_looked_at_only_when_brokers_change_or_fall_silent() -> None:
+    async def scenario(place: Place) -> None:
+        s = Keeping(place)
+        settled, other = s.leads(), s.leads()
+        looks = s.parts.host.isr.calls  # type: ignore[attr-defined]
+        live = place.view.live()
+        s.upkeep.look_at_isrs()
+        assert settled.replicas.calls == [("settle", live)]
+        settled.replicas.is_settled = True
+        looks.clear()
+        s.upkeep.look_at_isrs()
+        assert looks == [("look", other)]
+        s.parts.silent = [place.ref(1)]
+        s.upkeep.look_at_isrs()
+        assert looks == [("look", other), ("look", settled), ("look", other)]
+        s.parts.silent = []
+        looks.clear()
+        del place.view.brokers[1]
+        s.upkeep.look_at_isrs()
+        s.upkeep.look_at_isrs()
+        assert looks == [("look", settled), ("look", other), ("look", other)], "once for the change"
+
+    run(scenario)
+
+
 def test_isrs_seals_and_syncs_are_looked_after() -> None:
     async def scenario(place: Place) -> None:
         s = Keeping(place)
         led = s.leads()
-        partition = s.parts.replica(sync=noting())
+        partition = s.parts.replica(sync=noting(), leadership=led)
         partition.log.wants_sync = True
         s.upkeep.look_at_isrs()
         assert (s.parts.host.isr.calls, s.sealer.calls) == ([("look", led)], [("look", partition)])  # type: ignore[attr-defined]
@@ -109,6 +150,30 @@ def test_retention_goes_on_after_an_error_and_ends_with_the_leftovers() -> None:
         failing.log.failed = StorageError("io")
         await s.upkeep.trim()
         assert [verb for verb, _ in failing.calls] == ["fail"]
+
+    run(scenario)
+
+
+def test_retention_of_many_logs_lets_others_run() -> None:
+    """A log with nothing to delete awaits nothing: a thousand of them would hold the event loop."""
+
+    async def scenario(place: Place) -> None:
+        s = Keeping(place)
+        trimmed = 0
+
+        async def trim(_now_ms: int) -> None:
+            nonlocal trimmed
+            trimmed += 1
+
+        for number in range(100):
+            s.here.partitions[PartitionId("0" * 32, number)] = noting(trim=trim)
+        seen: list[int] = []
+        trimming = asyncio.ensure_future(s.upkeep.trim())
+        while not trimming.done():
+            seen.append(trimmed)
+            await asyncio.sleep(0)
+        assert trimmed == 100
+        assert set(seen) - {0, 100}, "others ran in between"
 
     run(scenario)
 
