@@ -197,10 +197,12 @@ class Client(StaysHere):
     def consumer(
         self, *topics: str, **config: Unpack[ConsumerOptions[ReadKey, ReadValue]]
     ) -> Consumer[ReadKey, ReadValue]:
-        """A consumer of all partitions of these topics, or, without topics, of what you `assign`.
+        """A consumer of these topics: of all their partitions, or, with a `group_id`, of its share among the group's members.
 
-        See `ConsumerConfig` for its options: read_committed is the default (unlike Kafka's Java client), and a
-        `group_id` keeps offsets. Raises `ConfigError`, and `IllegalStateError` after `close`.
+        Topics with a `group_id` are subscribed to, as in Kafka's clients. Without topics it reads what you `assign` or
+        `subscribe` to: `consumer(group_id=...)` and `assign_topics` read everything, and the group only keeps the offsets.
+        See `ConsumerConfig` for its options: read_committed is the default (unlike Kafka's Java client). Raises `ConfigError`,
+        and `IllegalStateError` after `close`.
         """
         context, own = self._for_one(config)
         caller = Caller(context, self._metadata)

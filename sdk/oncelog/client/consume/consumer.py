@@ -1,8 +1,8 @@
 """Reads records: read_committed by default, with positions that the caller may set, and offsets kept for a group.
 
 Rule 1: the position is what was returned to the caller, never what was fetched; `commit` commits positions.
-Rule 2: partitions are assigned by the caller (`assign`, or topics given to `Client.consumer`), or shared among the members of a
-        group (`subscribe`), never both.
+Rule 2: partitions are assigned by the caller (`assign`, or topics given to `Client.consumer` without a group), or shared among
+        the members of a group (`subscribe`, or topics given with a group), never both.
 Rule 3: whole topics are read with the partitions that are added later, and go on when they are created again (`Following`).
 Rule 4: what an aborted transaction wrote is never returned under read_committed, and neither is a marker.
 """
@@ -71,7 +71,8 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         self._observer = read_observer(context.tracer, config, context.config.client_id)
         self._fetcher = Fetcher(context, metadata, config)
         following = Following(context, metadata, self._fetcher, config)
-        self._assignment = Assignment(context, metadata, self._fetcher, following, topics)
+        is_shared = config.group_id is not None  # Rule 2
+        self._assignment = Assignment(context, metadata, self._fetcher, following, () if is_shared else topics)
         self._offsets = GroupOffsets(context, metadata, caller, config.group_id, self._observer)
         self._positions = Positions(context, metadata, config, self._fetcher, following, self._offsets)
         self._records = RecordReader(self._fetcher, config, context.clock)
@@ -87,13 +88,15 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
             self._positions, self._fetcher, following, self._closing, self._commits, self._group, first, self._pace
         )
         self._arrow = ArrowReader(self._fetcher, self._positions, config)
+        if is_shared and topics:
+            self._group.subscribe(topics, "", Callbacks())
 
     # ------------------------------------------------------------ life
 
     async def start(self) -> Consumer[K, V]:
-        """Assigns all partitions of the topics that were given. Idempotent. Raises `UnknownTopicError`, `InvalidTopicError`.
+        """Assigns all partitions of topics that were given without a group. Idempotent.
 
-        Whatever reads does this by itself.
+        Whatever reads does this by itself. Raises `UnknownTopicError`, `InvalidTopicError`.
         """
         async with self._starting:
             if topics := self._assignment.to_make:
@@ -181,8 +184,8 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         self._check_open()
         if self._assignment.is_made or self._assignment.to_make:
             raise errors.IllegalStateError(
-                "partitions were assigned by hand: subscribe with a consumer that was made without topics,"
-                " as in client.consumer(group_id='billing')"
+                "partitions were assigned by hand: subscribe with another consumer, as in"
+                " client.consumer('orders', group_id='billing')"
             )
         self._group.subscribe(topics, pattern, Callbacks(on_assigned, on_revoked, on_lost))
 
@@ -199,14 +202,21 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         """
         self._check_open()
         if self._group.is_active:
-            raise errors.IllegalStateError("the group assigns partitions to this consumer: call unsubscribe() first")
+            raise errors.IllegalStateError(
+                "the group assigns partitions to this consumer: call unsubscribe() first, or make one that subscribes to"
+                " nothing, as in client.consumer(group_id='billing')"
+            )
         cursors = await self._assignment.look_up(as_partitions(partitions))
         self.take_back()  # not before: while that waited, a batch may have been handed out
         self._records.forget()
         self._assignment.replace(cursors)
 
     async def assign_topics(self, *topics: str) -> None:
-        """Reads all partitions of these topics, also those that are added later. Raises `UnknownTopicError`."""
+        """Reads all partitions of these topics, also those that are added later. Raises `UnknownTopicError`.
+
+        With a `group_id`, which must be given no topics then, this is how one consumer reads everything and the group only
+        keeps its offsets.
+        """
         await self.assign(await self._assignment.partitions_of(topics))
         self._assignment.follow(topics)
 
