@@ -274,7 +274,8 @@ class Consumer(ConsumerBase[K, V]):
 
         The list is empty when none came (None = waits for ever). It knows its `offsets` and `group`, for
         `Transaction.send_offsets`. Raises what makes a partition unreadable, once per try; others are unharmed; and
-        `IllegalStateError` when nothing is assigned, or after `close`.
+        `IllegalStateError` when nothing is assigned, after `close`, and, with `delivery="at_least_once"` or "exactly_once",
+        while another task reads from this consumer.
         """
         return self._run(self._inner.getmany(timeout_ms, max_records))
 

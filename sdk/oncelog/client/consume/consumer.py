@@ -26,9 +26,9 @@ from oncelog.client.consume.group.auto_commit import AutoCommit
 from oncelog.client.consume.group.commit_first import CommitFirst
 from oncelog.client.consume.group.group_offsets import GroupOffsets
 from oncelog.client.consume.group.group_reading import Callbacks, GroupReading, OnPartitions
+from oncelog.client.consume.group.one_reader import OneReader
 from oncelog.client.consume.handout import Handout
 from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, as_partition, as_partitions
-from oncelog.client.consume.pace import Pace
 from oncelog.client.consume.polling import Polling
 from oncelog.client.consume.positions import Positions
 from oncelog.client.consume.read_trace import read_observer
@@ -37,6 +37,7 @@ from oncelog.client.consume.seeking import Seeking
 from oncelog.client.home.closing import Closing
 from oncelog.client.home.context import Context
 from oncelog.client.home.made_by_client import refuse_direct
+from oncelog.client.home.pace import Pace
 from oncelog.client.home.stays_here import StaysHere
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata, created_again
@@ -78,6 +79,7 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         self._records = RecordReader(self._fetcher, config, context.clock)
         self._commits = AutoCommit(config, self._offsets, self._positions)
         first = CommitFirst(config, self._offsets, self._positions, self._fetcher)
+        self._reader = OneReader(config.delivery)
         self._pace = Pace(config.max_poll_records)
         self._is_polled_for_each = self._observer.sees_each_poll or first.is_on
         self._group = GroupReading(
@@ -261,7 +263,8 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
 
         The list is empty when none came (None = waits for ever). It knows its `offsets` and `group`, for
         `Transaction.send_offsets`. Raises what makes a partition unreadable, once per try; others are unharmed; and
-        `IllegalStateError` when nothing is assigned, or after `close`.
+        `IllegalStateError` when nothing is assigned, after `close`, and, with `delivery="at_least_once"` or "exactly_once",
+        while another task reads from this consumer.
         """
         limit = self.config.max_poll_records if max_records is None else max_records
         if limit < 1:
@@ -270,10 +273,16 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         await self._ensure_assigned()
         self.take_back()  # a commit of the positions has what was taken of a batch that was handed out
         records: Records[K, V] = Records(None)
-        await self._polling.until(lambda: self._records.gather(limit, records), timeout_ms)
+        with self._alone():
+            await self._polling.until(lambda: self._records.gather(limit, records), timeout_ms)
         records.group = self.group()
         self._observer.polled(records, begun)
         return records
+
+    def _alone(self) -> contextlib.AbstractContextManager[None]:
+        """Raises `IllegalStateError` in a callback, and beside another read where a preset wants one reader."""
+        self._group.check_caller()
+        return self._reader.reading()
 
     async def getone(self, timeout_ms: int | None = None) -> ConsumerRecord[K, V] | None:
         """The next record; None when none came within `timeout_ms`."""
@@ -336,7 +345,8 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         """
         await self._ensure_assigned()
         self._records.fetch_again()
-        return await self._polling.until(lambda: self._arrow.next_rows(include_headers), timeout_ms)
+        with self._alone():
+            return await self._polling.until(lambda: self._arrow.next_rows(include_headers), timeout_ms)
 
     async def arrow_batches(self, include_headers: bool = False) -> AsyncIterator[pa.RecordBatch]:
         """`read_arrow` for ever. The fast path: no work per row."""

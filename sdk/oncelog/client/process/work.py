@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from oncelog import errors
 from oncelog.client.consume.fetched_records import ConsumerRecord, Records
-from oncelog.client.consume.pace import Pace
+from oncelog.client.home.pace import Pace
 from oncelog.client.produce.writer import Message
 
 ProcessFunction = Callable[[ConsumerRecord[Any, Any]], object]
