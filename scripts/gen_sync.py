@@ -91,7 +91,7 @@ FACADES: Final[Mapping[str, tuple[str, tuple[Facade, ...]]]] = {
                 "ConsumerBase[K, V]",
                 "See `oncelog.Consumer`.",
                 direct=("assignment", "processing"),
-                left_out=("assign_topics", "batches", "group", "is_closed"),
+                left_out=("batches", "group", "is_closed"),
             ),
             Facade(
                 Client,

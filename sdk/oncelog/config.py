@@ -262,8 +262,8 @@ class ConsumerConfig:
     `Transaction.send_offsets` and reads `read_committed`. Empty: as the other options say.
     """
     group_id: str | None = None
-    """The group that keeps this consumer's committed offsets, and whose members share partitions after `subscribe`. Kafka:
-    `group.id`.
+    """The group that keeps this consumer's committed offsets, and whose members share the partitions of the topics that they
+    subscribe to: with `subscribe`, or as topics of `client.consumer`. Kafka: `group.id`.
     """
     group_instance_id: str = ""
     """The name of a static member: a consumer that comes back under it within the session time-out gets its partitions

@@ -58,8 +58,9 @@ async def main():
                     await txn.send(TOPIC, f"txn-{n}-{i}", partition=i % 2)
                 await txn.flush()
                 await (txn.abort() if n % 2 else txn.commit(wait="visible"))
-            async with client.consumer(TOPIC, group_id="golden-group", auto_offset_reset="earliest",
+            async with client.consumer(group_id="golden-group", auto_offset_reset="earliest",
                                        enable_auto_commit=False) as consumer:
+                await consumer.assign_topics(TOPIC)
                 records = await consumer.getmany(timeout_ms=5000, max_records=10)
                 async with producer.transaction() as txn:
                     await txn.send(TOPIC, "with-offsets", partition=0)

@@ -35,7 +35,8 @@ async def work(servers: str, topic: str, preset: str) -> None:
     exact = preset == EXACTLY_ONCE
     often: dict[str, Any] = {} if exact else {"auto_commit_interval_ms": 1}
     async with Client(servers) as client:
-        consumer = client.consumer(topic, group_id=topic, delivery=preset, auto_offset_reset="earliest", **often)
+        consumer = client.consumer(group_id=topic, delivery=preset, auto_offset_reset="earliest", **often)
+        await consumer.assign_topics(topic)  # as a member it would wait for the session of the one that was killed
         producer = client.producer(delivery=preset, transactional_id=topic) if exact else None
         if producer is not None:
             await producer.start()  # what the one before left open is aborted, so that its offsets hold nobody back

@@ -77,7 +77,8 @@ def test_the_work_of_a_transaction_is_seen(observed: LocalCluster) -> None:
             txn = producer.begin_transaction()
             txn.send(topic, value=b"never", partition=0).result()
             txn.abort()
-        with client.consumer(topic, group_id="ship", auto_offset_reset="earliest") as consumer:
+        with client.consumer(group_id="ship", auto_offset_reset="earliest") as consumer:
+            consumer.assign_topics(topic)
             read = [consumer.getone(timeout_ms=20_000) for _ in range(20)]
             assert None not in read
             consumer.commit()
@@ -111,7 +112,8 @@ def test_the_lag_of_a_group_counts_what_it_has_not_committed(observed: LocalClus
             with producer.transaction() as txn:
                 for _ in range(10):
                     txn.send("counted", value=b"x")
-            with client.consumer("counted", group_id="counted", auto_offset_reset="earliest") as consumer:
+            with client.consumer(group_id="counted", auto_offset_reset="earliest") as consumer:
+                consumer.assign_topics("counted")
                 for _ in range(10):
                     assert consumer.getone(timeout_ms=20_000) is not None
                 consumer.commit({TopicPartition("counted", 0): 10})

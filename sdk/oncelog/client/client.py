@@ -26,7 +26,7 @@ from oncelog.client.home.context import Context
 from oncelog.client.home.stays_here import StaysHere
 from oncelog.client.process.entry import Job, processor
 from oncelog.client.process.processor import Processed, Stop
-from oncelog.client.process.work import OnProcessError, ProcessFunction, each
+from oncelog.client.process.work import OnProcessError, ProcessBatchFunction, ProcessFunction, chosen, each, whole
 from oncelog.client.produce import unclosed
 from oncelog.client.produce.producer import Producer
 from oncelog.client.produce.transactions.participant import (
@@ -197,10 +197,12 @@ class Client(StaysHere):
     def consumer(
         self, *topics: str, **config: Unpack[ConsumerOptions[ReadKey, ReadValue]]
     ) -> Consumer[ReadKey, ReadValue]:
-        """A consumer of all partitions of these topics, or, without topics, of what you `assign`.
+        """A consumer of these topics: of all their partitions, or, with a `group_id`, of its share among the group's members.
 
-        See `ConsumerConfig` for its options: read_committed is the default (unlike Kafka's Java client), and a
-        `group_id` keeps offsets. Raises `ConfigError`, and `IllegalStateError` after `close`.
+        Topics with a `group_id` are subscribed to, as in Kafka's clients. Without topics it reads what you `assign` or
+        `subscribe` to: `consumer(group_id=...)` and `assign_topics` read everything, and the group only keeps the offsets.
+        See `ConsumerConfig` for its options: read_committed is the default (unlike Kafka's Java client). Raises `ConfigError`,
+        and `IllegalStateError` after `close`.
         """
         context, own = self._for_one(config)
         caller = Caller(context, self._metadata)
@@ -242,9 +244,10 @@ class Client(StaysHere):
         self,
         topics: str | Sequence[str],
         to: str,
-        fn: ProcessFunction,
+        fn: ProcessFunction | None = None,
         *,
         group_id: str,
+        fn_batch: ProcessBatchFunction | None = None,
         on_error: OnProcessError | None = None,
         stop: Stop | None = None,
         reading: ConsumerOptions[Any, Any] | None = None,
@@ -261,11 +264,16 @@ class Client(StaysHere):
         When it raises, nothing of the batch is committed, and `ProcessingError` names the record. With
         `on_error(record, error)` it goes on instead: what that returns is written in place of it, None skips the record.
 
+        `fn_batch`, in place of `fn`, gets the list of all records of a batch, up to `max_poll_records` of several partitions,
+        and returns None or a list. A value that it returns has no key, so return a `Message` where the order in the output
+        matters. When it raises, `ProcessingError` names the first record; `on_error` is for `fn` alone.
+
         `reading` and `writing` are options of the consumer and the producer; `auto_offset_reset` is "earliest" here, and
         `transaction_timeout_ms` 10 s. With a `group_instance_id` in `reading` a restart takes over at once what was left open.
         What the cluster may get over is logged and tried again. Raises `ConfigError` and what else only the caller can solve.
         """
-        return await self.run_job(Job(each(fn, on_error), topics, to, group_id, stop, reading, writing))
+        work = chosen(fn, fn_batch, on_error, each, whole)
+        return await self.run_job(Job(work, topics, to, group_id, stop, reading, writing))
 
     async def run_job(self, job: Job) -> Processed:
         """For `oncelog.sync`: as `process`, with a function that works on whole batches."""

@@ -20,7 +20,14 @@ from oncelog.client.consume.group.group_reading import OnPartitions as AsyncOnPa
 from oncelog.client.home.made_by_client import refuse_direct
 from oncelog.client.process.entry import Job
 from oncelog.client.process.processor import Processed, Stop
-from oncelog.client.process.work import OnProcessError, ProcessFunction, each_in_thread
+from oncelog.client.process.work import (
+    OnProcessError,
+    ProcessBatchFunction,
+    ProcessFunction,
+    chosen,
+    each_in_thread,
+    whole_in_thread,
+)
 from oncelog.client.produce.delivery import BatchDelivery as AsyncBatchDelivery
 from oncelog.client.produce.delivery import Delivery as AsyncDelivery
 from oncelog.client.produce.delivery import RecordMetadata, WrittenRange
@@ -235,17 +242,18 @@ class ClientBase(Wrapper[AsyncClient]):
         self,
         topics: str | Sequence[str],
         to: str,
-        fn: ProcessFunction,
+        fn: ProcessFunction | None = None,
         *,
         group_id: str,
+        fn_batch: ProcessBatchFunction | None = None,
         on_error: OnProcessError | None = None,
         stop: Stop | None = None,
         reading: ConsumerOptions[Any, Any] | None = None,
         writing: ProducerOptions[Any, Any] | None = None,
     ) -> Processed:
-        """As `oncelog.Client.process`. `fn` and `on_error` are plain functions, and run in another thread: they may block.
+        """As `oncelog.Client.process`. The functions are plain ones, and run in another thread: they may block.
 
         A Ctrl-C ends it: the batch that is worked on is not committed. Set `stop` from another thread to end it after that.
         """
-        work = each_in_thread(fn, on_error)
+        work = chosen(fn, fn_batch, on_error, each_in_thread, whole_in_thread)
         return self._run(self._inner.run_job(Job(work, topics, to, group_id, stop, reading, writing)))

@@ -201,9 +201,9 @@ class Consumer(ConsumerBase[K, V]):
     """See `oncelog.Consumer`."""
 
     def start(self) -> Consumer[K, V]:
-        """Assigns all partitions of the topics that were given. Idempotent. Raises `UnknownTopicError`, `InvalidTopicError`.
+        """Assigns all partitions of topics that were given without a group. Idempotent.
 
-        Whatever reads does this by itself.
+        Whatever reads does this by itself. Raises `UnknownTopicError`, `InvalidTopicError`.
         """
         self._run(self._inner.start())
         return self
@@ -241,6 +241,14 @@ class Consumer(ConsumerBase[K, V]):
         """
         self._run(self._inner.assign(list(partitions)))
 
+    def assign_topics(self, *topics: str) -> None:
+        """Reads all partitions of these topics, also those that are added later. Raises `UnknownTopicError`.
+
+        With a `group_id`, which must be given no topics then, this is how one consumer reads everything and the group only
+        keeps its offsets.
+        """
+        self._run(self._inner.assign_topics(*topics))
+
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are read."""
         return self._inner.assignment()
@@ -266,7 +274,8 @@ class Consumer(ConsumerBase[K, V]):
 
         The list is empty when none came (None = waits for ever). It knows its `offsets` and `group`, for
         `Transaction.send_offsets`. Raises what makes a partition unreadable, once per try; others are unharmed; and
-        `IllegalStateError` when nothing is assigned, or after `close`.
+        `IllegalStateError` when nothing is assigned, after `close`, and, with `delivery="at_least_once"` or "exactly_once",
+        while another task reads from this consumer.
         """
         return self._run(self._inner.getmany(timeout_ms, max_records))
 
@@ -425,10 +434,12 @@ class Client(ClientBase):
     def consumer(
         self, *topics: str, **config: Unpack[ConsumerOptions[ReadKey, ReadValue]]
     ) -> Consumer[ReadKey, ReadValue]:
-        """A consumer of all partitions of these topics, or, without topics, of what you `assign`.
+        """A consumer of these topics: of all their partitions, or, with a `group_id`, of its share among the group's members.
 
-        See `ConsumerConfig` for its options: read_committed is the default (unlike Kafka's Java client), and a
-        `group_id` keeps offsets. Raises `ConfigError`, and `IllegalStateError` after `close`.
+        Topics with a `group_id` are subscribed to, as in Kafka's clients. Without topics it reads what you `assign` or
+        `subscribe` to: `consumer(group_id=...)` and `assign_topics` read everything, and the group only keeps the offsets.
+        See `ConsumerConfig` for its options: read_committed is the default (unlike Kafka's Java client). Raises `ConfigError`,
+        and `IllegalStateError` after `close`.
         """
         return Consumer(self._call(self._inner.consumer, *topics, **config), self._thread)
 

@@ -77,10 +77,11 @@ async def test_offsets_of_a_topic_that_was_created_again_are_never_committed_for
     async with (
         s.client() as client,
         s.client() as operator,
-        client.consumer("work", **group) as consumer,
+        client.consumer(**group) as consumer,
         client.producer(transactional_id="t") as copier,
         operator.producer() as producer,
     ):
+        await consumer.assign_topics("work")
         for _ in range(2):
             await producer.send_and_wait("work", b"old")
         records = await consumer.getmany()
@@ -96,7 +97,8 @@ async def test_offsets_of_a_topic_that_was_created_again_are_never_committed_for
             await txn.send_offsets(records)
         await txn.abort()
         await consumer.commit(records.offsets)
-        async with operator.consumer("work", **group) as late:
+        async with operator.consumer(**group) as late:
+            await late.assign_topics("work")
             assert await late.committed() == {}
             assert await read(s, late, 4) == [b"new %d" % number for number in range(4)]
 

@@ -1,7 +1,7 @@
 """Holds which partitions a consumer reads, and replaces them.
 
-Rule 1: partitions are assigned by hand: by number, or as whole topics. Topics that `Client.consumer` was given are assigned
-        when something is read for the first time.
+Rule 1: partitions are assigned by hand: by number, or as whole topics. Topics that `Client.consumer` was given without a
+        group are assigned when something is read for the first time.
 Rule 2: an assignment has two steps: `look_up` asks the cluster for the partitions and waits, `replace` changes what is read at
         once. Partitions that a group assigns to its member come in by the same two steps.
 Rule 3: a partition that stays assigned keeps its position.
@@ -22,7 +22,7 @@ from oncelog.types import PartitionId, TopicPartition
 
 
 class Assignment:
-    """See the module. One per consumer. `wanted`: the topics that `Client.consumer` was given."""
+    """See the module. One per consumer. `wanted`: the topics that `Client.consumer` was given without a group."""
 
     def __init__(
         self, context: Context, metadata: Metadata, fetcher: Fetcher, following: Following, wanted: tuple[str, ...]

@@ -1,8 +1,8 @@
 """Reads records: read_committed by default, with positions that the caller may set, and offsets kept for a group.
 
 Rule 1: the position is what was returned to the caller, never what was fetched; `commit` commits positions.
-Rule 2: partitions are assigned by the caller (`assign`, or topics given to `Client.consumer`), or shared among the members of a
-        group (`subscribe`), never both.
+Rule 2: partitions are assigned by the caller (`assign`, or topics given to `Client.consumer` without a group), or shared among
+        the members of a group (`subscribe`, or topics given with a group), never both.
 Rule 3: whole topics are read with the partitions that are added later, and go on when they are created again (`Following`).
 Rule 4: what an aborted transaction wrote is never returned under read_committed, and neither is a marker.
 """
@@ -26,9 +26,9 @@ from oncelog.client.consume.group.auto_commit import AutoCommit
 from oncelog.client.consume.group.commit_first import CommitFirst
 from oncelog.client.consume.group.group_offsets import GroupOffsets
 from oncelog.client.consume.group.group_reading import Callbacks, GroupReading, OnPartitions
+from oncelog.client.consume.group.one_reader import OneReader
 from oncelog.client.consume.handout import Handout
 from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, as_partition, as_partitions
-from oncelog.client.consume.pace import Pace
 from oncelog.client.consume.polling import Polling
 from oncelog.client.consume.positions import Positions
 from oncelog.client.consume.read_trace import read_observer
@@ -37,6 +37,7 @@ from oncelog.client.consume.seeking import Seeking
 from oncelog.client.home.closing import Closing
 from oncelog.client.home.context import Context
 from oncelog.client.home.made_by_client import refuse_direct
+from oncelog.client.home.pace import Pace
 from oncelog.client.home.stays_here import StaysHere
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata, created_again
@@ -71,12 +72,14 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         self._observer = read_observer(context.tracer, config, context.config.client_id)
         self._fetcher = Fetcher(context, metadata, config)
         following = Following(context, metadata, self._fetcher, config)
-        self._assignment = Assignment(context, metadata, self._fetcher, following, topics)
+        is_shared = config.group_id is not None  # Rule 2
+        self._assignment = Assignment(context, metadata, self._fetcher, following, () if is_shared else topics)
         self._offsets = GroupOffsets(context, metadata, caller, config.group_id, self._observer)
         self._positions = Positions(context, metadata, config, self._fetcher, following, self._offsets)
         self._records = RecordReader(self._fetcher, config, context.clock)
         self._commits = AutoCommit(config, self._offsets, self._positions)
         first = CommitFirst(config, self._offsets, self._positions, self._fetcher)
+        self._reader = OneReader(config.delivery)
         self._pace = Pace(config.max_poll_records)
         self._is_polled_for_each = self._observer.sees_each_poll or first.is_on
         self._group = GroupReading(
@@ -87,13 +90,15 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
             self._positions, self._fetcher, following, self._closing, self._commits, self._group, first, self._pace
         )
         self._arrow = ArrowReader(self._fetcher, self._positions, config)
+        if is_shared and topics:
+            self._group.subscribe(topics, "", Callbacks())
 
     # ------------------------------------------------------------ life
 
     async def start(self) -> Consumer[K, V]:
-        """Assigns all partitions of the topics that were given. Idempotent. Raises `UnknownTopicError`, `InvalidTopicError`.
+        """Assigns all partitions of topics that were given without a group. Idempotent.
 
-        Whatever reads does this by itself.
+        Whatever reads does this by itself. Raises `UnknownTopicError`, `InvalidTopicError`.
         """
         async with self._starting:
             if topics := self._assignment.to_make:
@@ -181,8 +186,8 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         self._check_open()
         if self._assignment.is_made or self._assignment.to_make:
             raise errors.IllegalStateError(
-                "partitions were assigned by hand: subscribe with a consumer that was made without topics,"
-                " as in client.consumer(group_id='billing')"
+                "partitions were assigned by hand: subscribe with another consumer, as in"
+                " client.consumer('orders', group_id='billing')"
             )
         self._group.subscribe(topics, pattern, Callbacks(on_assigned, on_revoked, on_lost))
 
@@ -199,14 +204,21 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         """
         self._check_open()
         if self._group.is_active:
-            raise errors.IllegalStateError("the group assigns partitions to this consumer: call unsubscribe() first")
+            raise errors.IllegalStateError(
+                "the group assigns partitions to this consumer: call unsubscribe() first, or make one that subscribes to"
+                " nothing, as in client.consumer(group_id='billing')"
+            )
         cursors = await self._assignment.look_up(as_partitions(partitions))
         self.take_back()  # not before: while that waited, a batch may have been handed out
         self._records.forget()
         self._assignment.replace(cursors)
 
     async def assign_topics(self, *topics: str) -> None:
-        """Reads all partitions of these topics, also those that are added later. Raises `UnknownTopicError`."""
+        """Reads all partitions of these topics, also those that are added later. Raises `UnknownTopicError`.
+
+        With a `group_id`, which must be given no topics then, this is how one consumer reads everything and the group only
+        keeps its offsets.
+        """
         await self.assign(await self._assignment.partitions_of(topics))
         self._assignment.follow(topics)
 
@@ -251,7 +263,8 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
 
         The list is empty when none came (None = waits for ever). It knows its `offsets` and `group`, for
         `Transaction.send_offsets`. Raises what makes a partition unreadable, once per try; others are unharmed; and
-        `IllegalStateError` when nothing is assigned, or after `close`.
+        `IllegalStateError` when nothing is assigned, after `close`, and, with `delivery="at_least_once"` or "exactly_once",
+        while another task reads from this consumer.
         """
         limit = self.config.max_poll_records if max_records is None else max_records
         if limit < 1:
@@ -260,10 +273,16 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         await self._ensure_assigned()
         self.take_back()  # a commit of the positions has what was taken of a batch that was handed out
         records: Records[K, V] = Records(None)
-        await self._polling.until(lambda: self._records.gather(limit, records), timeout_ms)
+        with self._alone():
+            await self._polling.until(lambda: self._records.gather(limit, records), timeout_ms)
         records.group = self.group()
         self._observer.polled(records, begun)
         return records
+
+    def _alone(self) -> contextlib.AbstractContextManager[None]:
+        """Raises `IllegalStateError` in a callback, and beside another read where a preset wants one reader."""
+        self._group.check_caller()
+        return self._reader.reading()
 
     async def getone(self, timeout_ms: int | None = None) -> ConsumerRecord[K, V] | None:
         """The next record; None when none came within `timeout_ms`."""
@@ -326,7 +345,8 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         """
         await self._ensure_assigned()
         self._records.fetch_again()
-        return await self._polling.until(lambda: self._arrow.next_rows(include_headers), timeout_ms)
+        with self._alone():
+            return await self._polling.until(lambda: self._arrow.next_rows(include_headers), timeout_ms)
 
     async def arrow_batches(self, include_headers: bool = False) -> AsyncIterator[pa.RecordBatch]:
         """`read_arrow` for ever. The fast path: no work per row."""

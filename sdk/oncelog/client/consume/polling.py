@@ -17,10 +17,10 @@ from oncelog.client.consume.following import Following
 from oncelog.client.consume.group.auto_commit import AutoCommit
 from oncelog.client.consume.group.commit_first import CommitFirst
 from oncelog.client.consume.group.group_reading import GroupReading
-from oncelog.client.consume.pace import Pace
 from oncelog.client.consume.positions import Positions
 from oncelog.client.home.closing import Closing
 from oncelog.client.home.context import now_ms
+from oncelog.client.home.pace import Pace
 
 T = TypeVar("T")
 _FOREVER_MS = 3_600_000

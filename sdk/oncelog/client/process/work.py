@@ -1,9 +1,10 @@
-"""Calls the caller's function for each record of a batch, and says which output came of which record.
+"""Calls the caller's function for each record of a batch, or once for all, and says which output came of which record.
 
 Rule 1: records are worked on one after the other, in the order in which they were read.
-Rule 2: an error of the function is raised as `ProcessingError`, which names the record; `on_error` may return what is written
-        instead.
+Rule 2: an error of the function is raised as `ProcessingError`, which names the record, or for a function of batches the first
+        record and how many there were. For a single record `on_error` may return what is written instead.
 Rule 3: between records the event loop gets its turn, so that many short calls do not hold up the member's heartbeats.
+Rule 4: a function of batches gets a copy: whatever it does to the list, the batch is committed, or read again, as it was read.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 
 from oncelog import errors
 from oncelog.client.consume.fetched_records import ConsumerRecord, Records
-from oncelog.client.consume.pace import Pace
+from oncelog.client.home.pace import Pace
 from oncelog.client.produce.writer import Message
 
 ProcessFunction = Callable[[ConsumerRecord[Any, Any]], object]
@@ -25,11 +26,17 @@ ProcessFunction = Callable[[ConsumerRecord[Any, Any]], object]
 OnProcessError = Callable[[ConsumerRecord[Any, Any], Exception], object]
 """The `on_error` of `Client.process` returns what is written instead, as the function does, or raises."""
 
+ProcessBatchFunction = Callable[[Records[Any, Any]], object]
+"""The `fn_batch` of `Client.process` gets a list, and returns nothing, a list of values and messages, or an awaitable of it."""
+
+Source = ConsumerRecord[Any, Any] | Records[Any, Any]
+"""An output is made of one record, or of a batch as a whole."""
+
 
 class Output(NamedTuple):
-    """One message that is written, and the record that it was made of."""
+    """One message that is written, and what it was made of."""
 
-    record: ConsumerRecord[Any, Any]
+    record: Source
     message: Message[Any, Any]
 
 
@@ -38,26 +45,55 @@ Work = Callable[[Records[Any, Any]], Awaitable[list[Output]]]
 
 
 @contextlib.contextmanager
-def failing_at(record: ConsumerRecord[Any, Any]) -> Iterator[None]:
-    """Rule 2: what is raised inside is about this record."""
+def failing_at(source: Source) -> Iterator[None]:
+    """Rule 2: what is raised inside is about this record, or this batch."""
     try:
         yield
     except Exception as error:
-        raise errors.ProcessingError(
-            f"the work on a record failed with {type(error).__name__}: {error}; nothing of its batch is committed",
-            topic=record.topic,
-            partition=record.partition,
-            offset=record.offset,
-        ) from error
+        many = len(source) if isinstance(source, Records) else 0
+        what = f"a batch of {many} records" if many else "a record"
+        first: ConsumerRecord[Any, Any] = source[0] if isinstance(source, Records) else source
+        raised = errors.ProcessingError(
+            f"the work on {what} failed with {type(error).__name__}: {error}; nothing of its batch is committed",
+            topic=first.topic,
+            partition=first.partition,
+            offset=first.offset,
+        )
+        if many:
+            raised.context["records"] = str(many)
+        raise raised from error
 
 
-def outputs(record: ConsumerRecord[Any, Any], given: object) -> list[Output]:
-    """Turns what the function returned into messages. A bare value gets the key of the record."""
+def outputs(source: Source, given: object) -> list[Output]:
+    """Turns what the function returned into messages. A bare value gets the key of its record; of a batch it has none."""
     if given is None:
         return []
     if isinstance(given, list | GeneratorType):  # a tuple is a value, as a named tuple is
-        return [output for item in given for output in outputs(record, item)]
-    return [Output(record, given if isinstance(given, Message) else Message(given, record.key))]
+        return [output for item in given for output in outputs(source, item)]
+    if not isinstance(given, Message):
+        given = Message(given) if isinstance(source, Records) else Message(given, source.key)
+    return [Output(source, given)]
+
+
+def chosen(
+    fn: ProcessFunction | None,
+    fn_batch: ProcessBatchFunction | None,
+    on_error: OnProcessError | None,
+    by_record: Callable[[ProcessFunction, OnProcessError | None], Work],
+    by_batch: Callable[[ProcessBatchFunction], Work],
+) -> Work:
+    """The work with the one function that was given. Raises `ConfigError`."""
+    if fn is not None and fn_batch is None:
+        return by_record(fn, on_error)
+    if fn_batch is None or fn is not None:
+        raise errors.ConfigError(
+            "process works with one function: give either fn, which gets a record, or fn_batch, which gets a list of them"
+        )
+    if on_error is not None:
+        raise errors.ConfigError(
+            "on_error stands in for the output of one record, and fn_batch gets many: catch the error within fn_batch"
+        )
+    return by_batch(fn_batch)
 
 
 def each(fn: ProcessFunction, on_error: OnProcessError | None) -> Work:
@@ -89,9 +125,7 @@ async def _awaited(given: object) -> object:
 
 def each_in_thread(fn: ProcessFunction, on_error: OnProcessError | None) -> Work:
     """Calls plain functions in a thread, a batch at a time, so that they may block. Rules 1 and 2. Raises `ConfigError`."""
-    for function in (fn, on_error):
-        if inspect.iscoroutinefunction(function):
-            raise errors.ConfigError("the client without await takes a plain function: give the async client this one")
+    _check_plain(fn, on_error)
 
     def one(record: ConsumerRecord[Any, Any]) -> list[Output]:
         try:
@@ -112,3 +146,43 @@ def each_in_thread(fn: ProcessFunction, on_error: OnProcessError | None) -> Work
         return await asyncio.to_thread(work, records)
 
     return in_thread
+
+
+def _check_plain(*functions: Callable[..., object] | None) -> None:
+    for function in functions:
+        if inspect.iscoroutinefunction(function):
+            raise errors.ConfigError("the client without await takes a plain function: give the async client this one")
+
+
+# ---------------------------------------------------------------- batches
+
+
+def whole(fn_batch: ProcessBatchFunction) -> Work:
+    """Calls a function or a coroutine function once for each batch, in the event loop. Rules 2 and 4."""
+
+    async def work(records: Records[Any, Any]) -> list[Output]:
+        with failing_at(records):
+            return outputs(records, await _awaited(fn_batch(_copy(records))))
+
+    return work
+
+
+def whole_in_thread(fn_batch: ProcessBatchFunction) -> Work:
+    """Calls a plain function once for each batch, in a thread, so that it may block. Rules 2 and 4. Raises `ConfigError`."""
+    _check_plain(fn_batch)
+
+    def work(records: Records[Any, Any]) -> list[Output]:
+        with failing_at(records):
+            return outputs(records, fn_batch(_copy(records)))
+
+    async def in_thread(records: Records[Any, Any]) -> list[Output]:
+        return await asyncio.to_thread(work, records)
+
+    return in_thread
+
+
+def _copy(records: Records[Any, Any]) -> Records[Any, Any]:
+    copy: Records[Any, Any] = Records(records.group)
+    copy.extend(records)
+    copy.offsets = dict(records.offsets)
+    return copy

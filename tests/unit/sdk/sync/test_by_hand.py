@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from oncelog import errors, sync
-from oncelog.client.consume.fetched_records import ConsumerRecord
+from oncelog.client.consume.fetched_records import ConsumerRecord, Records
 from oncelog.client.defaults import SystemClock
 from oncelog.sync import by_hand
 from oncelog.types import TopicPartition
@@ -128,6 +128,25 @@ def test_work_that_is_done_once_runs_in_another_thread_and_may_block() -> None:
         assert len(threads) == 1
         assert {threading.current_thread(), client._thread._thread} & threads == set()
     assert [request.offsets[0].offset for request in cluster.requests("SendOffsets")] == [2]
+
+
+def test_a_function_of_batches_runs_in_another_thread_and_gets_lists() -> None:
+    cluster = FakeCluster()
+    append(cluster, [b"1", b"2"])
+    stop = threading.Event()
+    calls: list[tuple[threading.Thread, list[bytes]]] = []
+
+    def fn_batch(records: Records) -> None:
+        calls.append((threading.current_thread(), [record.value for record in records]))
+        stop.set()
+
+    with sync.Client(BROKERS, transport=cluster, clock=SystemClock(), random=Random(1)) as client:
+        ScriptedGroup(cluster, 0)
+        done = client.process(TOPIC, TOPIC, fn_batch=fn_batch, group_id="g", stop=stop)
+        assert (done.records, done.outputs) == (2, 0)
+        [(thread, values)] = calls
+        assert values == [b"1", b"2"]
+        assert thread not in (threading.current_thread(), client._thread._thread)
 
 
 def test_an_error_of_work_in_a_thread_names_the_record() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Any
 
 from oncelog.client.client import Client
@@ -10,9 +12,12 @@ from tests.unit.sdk.client.consume.test_following import read
 from tests.unit.sdk.client.fake_cluster import TOPIC, FakeCluster
 
 
-def group_of(client: Client, **options: Any) -> Consumer:
-    """A consumer of the whole topic, in the group."""
-    return client.consumer(TOPIC, group_id="g", auto_offset_reset="earliest", **options)
+@contextlib.asynccontextmanager
+async def group_of(client: Client, **options: Any) -> AsyncIterator[Consumer]:
+    """A consumer of the whole topic, whose offsets the group keeps."""
+    async with client.consumer(**{"group_id": "g", "auto_offset_reset": "earliest", **options}) as consumer:
+        await consumer.assign_topics(TOPIC)
+        yield consumer
 
 
 async def hear(client: Client) -> None:

@@ -96,7 +96,8 @@ def test_an_added_partition_begins_where_its_group_stands(cluster: FakeCluster) 
     cluster.offsets[cluster.topic_id, 1] = 1
 
     async def work(_: FakeCluster) -> None:
-        async with cluster.client(**SOON) as client, client.consumer(TOPIC, group_id="g") as consumer:
+        async with cluster.client(**SOON) as client, client.consumer(group_id="g") as consumer:
+            await consumer.assign_topics(TOPIC)
             await consumer.getmany(timeout_ms=100)
             append(cluster, cluster.add_partition(), b"done", b"not done")
             assert await read(consumer, 1) == [b"not done"]
@@ -225,7 +226,8 @@ def test_a_topic_that_is_away_for_a_while_is_found_again(cluster: FakeCluster) -
 def test_what_was_fetched_of_the_old_topic_is_not_committed_for_the_new_one(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
         options: dict[str, Any] = {"auto_offset_reset": "earliest", "group_id": "g", "max_poll_records": 1}
-        async with cluster.client(**SOON) as client, client.consumer(TOPIC, **options) as consumer:
+        async with cluster.client(**SOON) as client, client.consumer(**options) as consumer:
+            await consumer.assign_topics(TOPIC)
             append(cluster, 0, b"0", b"1", b"2")
             assert await read(consumer, 1) == [b"0"]
             cluster.create_again()

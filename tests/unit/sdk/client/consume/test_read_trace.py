@@ -20,7 +20,8 @@ class TestReading:
             async with client.producer() as producer:
                 await producer.send_and_wait(TOPIC, b"1")
                 await producer.send_and_wait(TOPIC, b"2")
-            async with client.consumer(TOPIC, auto_offset_reset="earliest", group_id="g") as consumer:
+            async with client.consumer(auto_offset_reset="earliest", group_id="g") as consumer:
+                await consumer.assign_topics(TOPIC)
                 got = 0
                 while got < 2:
                     got += len(await consumer.getmany(1_000))

@@ -179,8 +179,8 @@ def test_a_transaction_in_another_loop_is_refused_and_not_harmed(
     ],
 )
 def test_a_consumer_in_another_loop_is_refused(cluster: FakeCluster, use: Callable[[Any], Awaitable[Any]]) -> None:
-    consumer = connected(cluster).consumer(TOPIC, group_id="g")
-    asyncio.run(consumer.start())  # type: ignore[arg-type]
+    consumer = connected(cluster).consumer(group_id="g")
+    asyncio.run(consumer.assign_topics(TOPIC))  # type: ignore[arg-type]
     refused(use(consumer), ELSEWHERE)
 
 
@@ -308,8 +308,8 @@ def test_what_a_closed_client_made_is_closed(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client:
             plain, transactional = client.producer(), client.producer(transactional_id="t")
-            consumer = client.consumer(TOPIC, group_id="g")
-            await consumer.start()
+            consumer = client.consumer(group_id="g")
+            await consumer.assign_topics(TOPIC)
             await plain.send_and_wait(TOPIC, b"a")
             txn = await transactional.begin_transaction()
             participant = await client.join_transaction("u", "run", "app", 1)

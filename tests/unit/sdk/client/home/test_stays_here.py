@@ -59,7 +59,8 @@ def test_plain_values_travel(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, client.producer() as producer:
             metadata = await producer.send_and_wait(TOPIC, b"a", partition=0, headers={"h": "v"})
-            async with client.consumer(TOPIC, group_id="g", auto_offset_reset="earliest") as consumer:
+            async with client.consumer(group_id="g", auto_offset_reset="earliest") as consumer:
+                await consumer.assign_topics(TOPIC)
                 records = await consumer.getmany()
             result = ParticipantResult(1, 2, 3, (("0a" * 16, 0, 3),), b"secret")
             for value in (

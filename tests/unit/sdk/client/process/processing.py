@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import inspect
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from oncelog import errors
 from oncelog.client.client import Client
+from oncelog.client.consume.fetched_records import Records
 from oncelog.client.process.processor import Processed
 from oncelog.types import PartitionId
 from oncelog.v1 import coordinator_pb2 as co
@@ -79,8 +81,23 @@ def scene(work: Scene, inputs: int = 6) -> Any:
     return cluster.run(whole)
 
 
+def as_batches(fn: Any) -> Callable[[Records[Any, Any]], Awaitable[list[Any]]]:
+    """The same work as a function of whole batches."""
+
+    async def work(records: Records[Any, Any]) -> list[Any]:
+        made = [fn(record) for record in records] if not inspect.iscoroutinefunction(fn) else []
+        return made or [await fn(record) for record in records]
+
+    return work
+
+
+def given(how: str, fn: Any) -> dict[str, Any]:
+    """The work as the argument of `Client.process` that the test is about: "fn" or "fn_batch"."""
+    return {how: as_batches(fn) if how == "fn_batch" else fn}
+
+
 async def process_until(
-    cluster: FakeCluster, client: Client, is_done: Callable[[], bool], fn: Any, **options: Any
+    cluster: FakeCluster, client: Client, is_done: Callable[[], bool], fn: Any, how: str = "fn", **options: Any
 ) -> Processed:
     """Processes until it is so, then stops it."""
     stop = asyncio.Event()
@@ -94,5 +111,6 @@ async def process_until(
     reading: Any = {**READING, **options.pop("reading", {})}
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(watch())
-        done = tasks.create_task(client.process(TOPIC, TOPIC, fn, group_id="g", stop=stop, reading=reading, **options))
+        running = client.process(TOPIC, TOPIC, **given(how, fn), group_id="g", stop=stop, reading=reading, **options)
+        done = tasks.create_task(running)
     return done.result()

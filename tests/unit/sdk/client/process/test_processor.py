@@ -14,21 +14,23 @@ from oncelog.client.produce.transactions.transaction import Transaction
 from oncelog.client.produce.writer import Message
 from tests.unit.sdk.client.consume.scripted_group import ScriptedGroup
 from tests.unit.sdk.client.fake_cluster import TOPIC, TOPIC_ID, FakeCluster, Lost
-from tests.unit.sdk.client.process.processing import OUTPUT, READING, Transactions, process_until, scene
+from tests.unit.sdk.client.process.processing import OUTPUT, READING, Transactions, given, process_until, scene
 from tests.unit.sdk.client.reading import append
 
 ALL = [b"%d" % number for number in range(6)]
 PLACE = (TOPIC_ID, 0)
+HOW = pytest.mark.parametrize("how", ["fn", "fn_batch"])
 
 
 def copied(record: ConsumerRecord) -> Message:
     return Message(record.value, record.key, partition=OUTPUT)
 
 
-def test_outputs_and_offsets_are_committed_together_in_the_name_of_the_member() -> None:
+@HOW
+def test_outputs_and_offsets_are_committed_together_in_the_name_of_the_member(how: str) -> None:
     async def work(cluster: FakeCluster, client: Client, group: ScriptedGroup, txns: Transactions) -> None:
         done = await process_until(
-            cluster, client, lambda: cluster.offsets.get(PLACE) == 6, copied, reading={"max_poll_records": 4}
+            cluster, client, lambda: cluster.offsets.get(PLACE) == 6, copied, how, reading={"max_poll_records": 4}
         )
         assert txns.committed() == ALL
         assert (done.records, done.outputs, done.transactions, done.failures) == (6, 6, 2, 0)
@@ -38,7 +40,8 @@ def test_outputs_and_offsets_are_committed_together_in_the_name_of_the_member() 
     scene(work)
 
 
-def test_a_fenced_member_commits_nothing_and_its_next_life_does_the_work() -> None:
+@HOW
+def test_a_fenced_member_commits_nothing_and_its_next_life_does_the_work(how: str) -> None:
     async def work(cluster: FakeCluster, client: Client, group: ScriptedGroup, txns: Transactions) -> None:
         calls: list[bytes] = []
 
@@ -48,7 +51,7 @@ def test_a_fenced_member_commits_nothing_and_its_next_life_does_the_work() -> No
                 await group.fence()
             return copied(record)
 
-        done = await process_until(cluster, client, lambda: cluster.offsets.get(PLACE) == 6, fn)
+        done = await process_until(cluster, client, lambda: cluster.offsets.get(PLACE) == 6, fn, how)
         assert txns.committed() == ALL
         assert len(calls) == 12, "the batch was worked on again"
         assert done.failures == 1
@@ -58,7 +61,8 @@ def test_a_fenced_member_commits_nothing_and_its_next_life_does_the_work() -> No
     scene(work)
 
 
-def test_a_commit_whose_answer_is_lost_is_not_repeated() -> None:
+@HOW
+def test_a_commit_whose_answer_is_lost_is_not_repeated(how: str) -> None:
     """The outcome is unknown until the deadline; the committed offset says what it was."""
 
     async def work(cluster: FakeCluster, client: Client, group: ScriptedGroup, txns: Transactions) -> None:
@@ -69,7 +73,7 @@ def test_a_commit_whose_answer_is_lost_is_not_repeated() -> None:
             calls.append(record.value)
             return copied(record)
 
-        await process_until(cluster, client, lambda: cluster.count("InitProducerId") > 1, fn)
+        await process_until(cluster, client, lambda: cluster.count("InitProducerId") > 1, fn, how)
         assert cluster.offsets[PLACE] == 6
         assert txns.committed() == ALL
         assert calls == ALL, "nothing is worked on twice"
@@ -78,10 +82,11 @@ def test_a_commit_whose_answer_is_lost_is_not_repeated() -> None:
 
 
 @pytest.mark.parametrize("method", ["SendOffsets", "EndTransaction", "InitProducerId"])
-def test_a_refusal_that_passes_is_tried_again(method: str) -> None:
+@HOW
+def test_a_refusal_that_passes_is_tried_again(how: str, method: str) -> None:
     async def work(cluster: FakeCluster, client: Client, group: ScriptedGroup, txns: Transactions) -> None:
         cluster.fail(method, errors.InvalidProducerEpochError("not now"), errors.InvalidProducerEpochError("nor now"))
-        await process_until(cluster, client, lambda: cluster.offsets.get(PLACE) == 6, copied)
+        await process_until(cluster, client, lambda: cluster.offsets.get(PLACE) == 6, copied, how)
         assert txns.committed() == ALL
         assert len({*txns.members}) == 1, "the same membership goes back and reads again"
 
@@ -130,6 +135,62 @@ def test_an_error_of_the_work_names_the_record_and_nothing_of_its_batch_is_commi
     scene(work)
 
 
+def test_a_function_of_batches_gets_all_records_of_a_read_and_may_return_fewer_or_more() -> None:
+    async def work(cluster: FakeCluster, client: Client, group: ScriptedGroup, txns: Transactions) -> None:
+        sizes: list[int] = []
+
+        def total(records: Records) -> list[Message]:
+            sizes.append(len(records))
+            values = [int(record.value) for record in records]
+            records.clear()  # it is a copy: the offsets of the batch are committed all the same
+            return [Message(b"%d" % sum(values), b"sum", partition=OUTPUT)]
+
+        stop = asyncio.Event()
+
+        def until_all(records: Records) -> list[Message]:
+            if records[-1].offset == 5:
+                stop.set()
+            return total(records)
+
+        reading: Any = {**READING, "max_poll_records": 4}
+        done = await client.process(TOPIC, TOPIC, fn_batch=until_all, group_id="g", stop=stop, reading=reading)
+        assert (sizes, txns.committed()) == ([4, 2], [b"6", b"9"])
+        assert (done.records, done.outputs, cluster.offsets[PLACE]) == (6, 2, 6)
+
+    scene(work)
+
+
+def test_an_error_of_a_function_of_batches_names_where_the_batch_begins_and_nothing_of_it_is_committed() -> None:
+    async def work(cluster: FakeCluster, client: Client, group: ScriptedGroup, txns: Transactions) -> None:
+        def fn_batch(records: Records) -> list[Message]:
+            if records[0].offset == 4:
+                raise ValueError("no such customer")
+            return [copied(record) for record in records]
+
+        reading: Any = {**READING, "max_poll_records": 4}
+        with pytest.raises(
+            errors.ProcessingError, match="batch of 2 records failed with ValueError: no such"
+        ) as raised:
+            await client.process(TOPIC, TOPIC, fn_batch=fn_batch, group_id="g", reading=reading)
+        assert raised.value.context == {"offset": "4", "partition": "0", "topic": TOPIC, "records": "2"}
+        assert (cluster.offsets[PLACE], txns.committed()) == (4, ALL[:4])
+        assert group.leaves()
+
+    scene(work)
+
+
+def test_process_takes_one_function() -> None:
+    async def work(cluster: FakeCluster, client: Client, group: ScriptedGroup, txns: Transactions) -> None:
+        for functions in ({}, {"fn": copied, "fn_batch": list}):
+            with pytest.raises(errors.ConfigError, match="either fn, which gets a record, or fn_batch"):
+                await client.process(TOPIC, TOPIC, **functions, group_id="g")  # type: ignore[arg-type]
+        with pytest.raises(errors.ConfigError, match="catch the error within fn_batch"):
+            await client.process(TOPIC, TOPIC, fn_batch=list, on_error=lambda record, error: None, group_id="g")
+        assert group.heartbeats == []
+
+    scene(work)
+
+
 def test_on_error_says_what_is_written_instead() -> None:
     async def work(cluster: FakeCluster, client: Client, group: ScriptedGroup, txns: Transactions) -> None:
         def fn(record: ConsumerRecord) -> Message:
@@ -165,7 +226,8 @@ def test_a_topic_that_is_not_there_is_the_callers_mistake() -> None:
     scene(work)
 
 
-def test_a_cancellation_aborts_and_leaves_the_group() -> None:
+@HOW
+def test_a_cancellation_aborts_and_leaves_the_group(how: str) -> None:
     async def work(cluster: FakeCluster, client: Client, group: ScriptedGroup, txns: Transactions) -> None:
         begun = asyncio.Event()
 
@@ -173,7 +235,7 @@ def test_a_cancellation_aborts_and_leaves_the_group() -> None:
             begun.set()
             await asyncio.Event().wait()
 
-        task = asyncio.create_task(client.process(TOPIC, TOPIC, fn, group_id="g", reading=READING))
+        task = asyncio.create_task(client.process(TOPIC, TOPIC, **given(how, fn), group_id="g", reading=READING))
         await begun.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -184,7 +246,8 @@ def test_a_cancellation_aborts_and_leaves_the_group() -> None:
     scene(work)
 
 
-def test_partitions_change_hands_between_batches_when_nothing_is_open() -> None:
+@HOW
+def test_partitions_change_hands_between_batches_when_nothing_is_open(how: str) -> None:
     async def work(cluster: FakeCluster, client: Client, group: ScriptedGroup, txns: Transactions) -> None:
         seen: list[tuple[int, int]] = []
 
@@ -195,21 +258,22 @@ def test_partitions_change_hands_between_batches_when_nothing_is_open() -> None:
             seen.append((record.offset, group.applied))
             return copied(record)
 
-        await process_until(cluster, client, lambda: cluster.offsets.get(PLACE) == 6 and group.applied == 2, fn)
+        await process_until(cluster, client, lambda: cluster.offsets.get(PLACE) == 6 and group.applied == 2, fn, how)
         assert {applied for _, applied in seen} == {1}, "the partition is let go after the commit"
         assert txns.committed() == ALL
 
     scene(work)
 
 
-def test_more_inputs_come_while_it_runs() -> None:
+@HOW
+def test_more_inputs_come_while_it_runs(how: str) -> None:
     async def work(cluster: FakeCluster, client: Client, group: ScriptedGroup, txns: Transactions) -> None:
         async def fn(record: ConsumerRecord) -> Message:
             if record.offset == 5:
                 append(cluster, [b"6"])
             return copied(record)
 
-        await process_until(cluster, client, lambda: cluster.offsets.get(PLACE) == 7, fn)
+        await process_until(cluster, client, lambda: cluster.offsets.get(PLACE) == 7, fn, how)
         assert txns.committed() == [*ALL, b"6"]
 
     scene(work)

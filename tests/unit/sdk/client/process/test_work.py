@@ -11,8 +11,10 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.consume.fetched_records import ConsumerRecord, Records
-from oncelog.client.process.work import Work, each, each_in_thread
+from oncelog.client.consume.offsets import OffsetAndMetadata
+from oncelog.client.process.work import Work, each, each_in_thread, whole, whole_in_thread
 from oncelog.client.produce.writer import Message
+from oncelog.types import TopicPartition
 
 BOTH = pytest.mark.parametrize("how", [each, each_in_thread])
 How = Callable[[Any, Any], Work]
@@ -52,6 +54,49 @@ def yielding(record: ConsumerRecord) -> Iterator[bytes]:
 )
 def test_a_function_returns_nothing_one_or_many(how: How, fn: Any, expected: Any) -> None:
     assert run(how(fn, None), 1) == [(0, *output) for output in expected]
+
+
+@pytest.mark.parametrize("how", [whole, whole_in_thread])
+@pytest.mark.parametrize(
+    ("fn_batch", "expected"),
+    [
+        (lambda records: None, []),
+        (lambda records: b"all", [(None, b"all")]),
+        (lambda records: [record.value for record in records], [(None, b"v0"), (None, b"v1")]),
+        (lambda records: [Message("m", records[1].key), None, [b"a"]], [(b"k1", "m"), (None, b"a")]),
+        (lambda records: (Message(record.value, record.key) for record in records), [(b"k0", b"v0"), (b"k1", b"v1")]),
+    ],
+)
+def test_a_function_of_batches_returns_nothing_one_or_many(how: Any, fn_batch: Any, expected: Any) -> None:
+    read = records()
+    made = asyncio.run(how(fn_batch)(read))
+    assert [(output.message.key, output.message.value) for output in made] == expected
+    assert all(output.record is read for output in made)
+
+
+def test_a_function_of_batches_has_a_list_of_its_own() -> None:
+    read = records()
+    read.offsets[TopicPartition("in", 3)] = OffsetAndMetadata(2)
+
+    async def fn_batch(given: Records) -> None:
+        assert (given, given.offsets, given.group) == (read, read.offsets, read.group)
+        given.clear()
+        given.offsets.clear()
+
+    assert asyncio.run(whole(fn_batch)(read)) == []
+    assert (len(read), len(read.offsets)) == (2, 1)
+
+
+def test_a_function_of_batches_may_block_in_its_thread_and_is_a_plain_one() -> None:
+    threads: list[threading.Thread] = []
+    asyncio.run(whole_in_thread(lambda given: threads.append(threading.current_thread()))(records()))
+    assert threads[0] is not threading.current_thread()
+
+    async def fn_batch(given: Records) -> None:
+        """Nothing."""
+
+    with pytest.raises(errors.ConfigError, match="takes a plain function"):
+        whole_in_thread(fn_batch)
 
 
 def test_a_coroutine_function_is_awaited_one_record_after_the_other() -> None:

@@ -11,6 +11,7 @@ import pytest
 from oncelog import errors
 from oncelog.client.client import Client
 from tests.unit.sdk.client.consume.group.test_group_reading import all_of, in_group
+from tests.unit.sdk.client.consume.grouped import group_of
 from tests.unit.sdk.client.consume.scripted_group import ScriptedGroup
 from tests.unit.sdk.client.fake_cluster import TOPIC, TOPIC_ID, FakeCluster
 from tests.unit.sdk.client.reading import EARLIEST, append
@@ -27,7 +28,7 @@ def cluster() -> FakeCluster:
 
 def test_a_read_commits_what_earlier_reads_returned_and_not_what_it_returns_itself(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, client.consumer(TOPIC, **ON) as consumer:
+        async with cluster.client() as client, group_of(client, **ON) as consumer:
             await consumer.getmany(max_records=2)
             await asyncio.sleep(2)
             assert cluster.offsets == {}, "nobody has read since"
@@ -40,7 +41,7 @@ def test_a_read_commits_what_earlier_reads_returned_and_not_what_it_returns_itse
 
 def test_commits_are_an_interval_apart_and_only_of_what_has_moved(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, client.consumer(TOPIC, **ON) as consumer:
+        async with cluster.client() as client, group_of(client, **ON) as consumer:
             for _ in range(10):
                 await consumer.getmany(timeout_ms=300)
             assert cluster.count("CommitOffsets") == 1
@@ -57,7 +58,7 @@ def test_a_failed_commit_is_logged_and_the_next_one_says_more(
 ) -> None:
     async def work(_: FakeCluster) -> None:
         cluster.fail("CommitOffsets", errors.GroupAuthorizationError("no READ on the group"))
-        async with cluster.client() as client, client.consumer(TOPIC, **ON) as consumer:
+        async with cluster.client() as client, group_of(client, **ON) as consumer:
             for _ in range(10):
                 await consumer.getmany(timeout_ms=300)
         assert cluster.offsets == {(TOPIC_ID, 0): 3}
@@ -82,7 +83,7 @@ def test_what_is_revoked_is_committed_before_it_is_let_go(cluster: FakeCluster) 
 def test_without_the_option_nothing_is_committed(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
         options = {**ON, "enable_auto_commit": False}
-        async with cluster.client() as client, client.consumer(TOPIC, **options) as consumer:
+        async with cluster.client() as client, group_of(client, **options) as consumer:
             for _ in range(10):
                 await consumer.getmany(timeout_ms=300)
         assert cluster.offsets == {}
@@ -108,12 +109,12 @@ def test_at_least_once_the_end_leaves_out_what_the_last_read_returned(cluster: F
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client:
             with contextlib.suppress(ZeroDivisionError):
-                async with client.consumer(TOPIC, **AT_LEAST_ONCE) as consumer:
+                async with group_of(client, **AT_LEAST_ONCE) as consumer:
                     await consumer.getmany(max_records=2)
                     await consumer.getmany(max_records=1)
                     _ = 1 / 0
             assert cluster.offsets == {(TOPIC_ID, 0): 2}
-            async with client.consumer(TOPIC, **AT_LEAST_ONCE) as consumer:
+            async with group_of(client, **AT_LEAST_ONCE) as consumer:
                 assert (await anext(consumer)).value == b"2"
                 await consumer.commit()
             assert cluster.offsets == {(TOPIC_ID, 0): 3}, "the caller says that it is processed"
@@ -123,7 +124,7 @@ def test_at_least_once_the_end_leaves_out_what_the_last_read_returned(cluster: F
 
 def test_at_least_once_what_was_sought_back_to_is_committed(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, client.consumer(TOPIC, **AT_LEAST_ONCE) as consumer:
+        async with cluster.client() as client, group_of(client, **AT_LEAST_ONCE) as consumer:
             await consumer.getmany(max_records=2)
             await consumer.getmany(max_records=1)
             consumer.seek((TOPIC, 0), 1)
@@ -153,7 +154,7 @@ def test_at_least_once_leaving_the_group_leaves_the_last_read_out_and_a_revocati
 
 def test_what_the_caller_moved_back_is_committed_again(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, client.consumer(TOPIC, **ON) as consumer:
+        async with cluster.client() as client, group_of(client, **ON) as consumer:
             for _ in range(10):
                 await consumer.getmany(timeout_ms=300)
             assert cluster.offsets == {(TOPIC_ID, 0): 3}

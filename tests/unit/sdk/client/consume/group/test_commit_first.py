@@ -9,6 +9,7 @@ import pytest
 from oncelog import errors
 from oncelog.client.client import Client
 from tests.unit.sdk.client.consume.group.test_group_reading import in_group
+from tests.unit.sdk.client.consume.grouped import group_of
 from tests.unit.sdk.client.consume.scripted_group import ScriptedGroup
 from tests.unit.sdk.client.fake_cluster import TOPIC, TOPIC_ID, FakeCluster, Lost
 from tests.unit.sdk.client.reading import EARLIEST, P0, append, values
@@ -25,7 +26,7 @@ def cluster() -> FakeCluster:
 
 def test_what_a_read_returns_is_committed_and_nothing_beyond_it(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, client.consumer(TOPIC, **ON) as consumer:
+        async with cluster.client() as client, group_of(client, **ON) as consumer:
             assert values(await consumer.getmany(max_records=2)) == [b"0", b"1"]
             assert cluster.offsets == {(TOPIC_ID, 0): 2}
             assert (await anext(consumer)).value == b"2"
@@ -38,7 +39,7 @@ def test_what_a_read_returns_is_committed_and_nothing_beyond_it(cluster: FakeClu
 
 def test_each_record_of_a_loop_is_committed_before_it_comes(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, client.consumer(TOPIC, **ON) as consumer:
+        async with cluster.client() as client, group_of(client, **ON) as consumer:
             async for record in consumer:
                 assert cluster.offsets == {(TOPIC_ID, 0): record.offset + 1}
                 if record.offset == 2:
@@ -49,7 +50,7 @@ def test_each_record_of_a_loop_is_committed_before_it_comes(cluster: FakeCluster
 
 def test_arrow_rows_are_committed_before_they_come(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, client.consumer(TOPIC, **ON) as consumer:
+        async with cluster.client() as client, group_of(client, **ON) as consumer:
             rows = await consumer.read_arrow()
             assert rows is not None
             assert cluster.offsets == {(TOPIC_ID, 0): rows.num_rows}
@@ -60,7 +61,7 @@ def test_arrow_rows_are_committed_before_they_come(cluster: FakeCluster) -> None
 def test_a_read_whose_commit_is_refused_returns_nothing_and_the_next_one_everything(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
         cluster.fail("CommitOffsets", errors.GroupAuthorizationError("no READ on the group"))
-        async with cluster.client() as client, client.consumer(TOPIC, **ON) as consumer:
+        async with cluster.client() as client, group_of(client, **ON) as consumer:
             with pytest.raises(errors.GroupAuthorizationError):
                 await consumer.getmany(max_records=2)
             assert (await consumer.position(P0), cluster.offsets) == (0, {})
@@ -73,7 +74,7 @@ def test_a_read_whose_commit_is_refused_returns_nothing_and_the_next_one_everyth
 def test_a_read_that_is_cancelled_under_its_commit_is_read_again_once(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
         cluster.fail("CommitOffsets", Lost())
-        async with cluster.client() as client, client.consumer(TOPIC, **ON) as consumer:
+        async with cluster.client() as client, group_of(client, **ON) as consumer:
             reading = asyncio.ensure_future(consumer.getmany())
             while not cluster.count("CommitOffsets"):
                 await cluster.pause()
@@ -87,7 +88,7 @@ def test_a_read_that_is_cancelled_under_its_commit_is_read_again_once(cluster: F
 
 def test_a_seek_during_the_commit_counts_and_is_not_undone(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, client.consumer(TOPIC, **ON) as consumer:
+        async with cluster.client() as client, group_of(client, **ON) as consumer:
 
             def seek_and_refuse(*_: object) -> errors.OncelogError:
                 consumer.seek(P0, 2)
@@ -106,7 +107,7 @@ def test_two_reads_at_once_never_return_a_record_twice(cluster: FakeCluster) -> 
 
     async def work(_: FakeCluster) -> None:
         cluster.fail("CommitOffsets", errors.GroupAuthorizationError("no READ on the group"))
-        async with cluster.client() as client, client.consumer(TOPIC, **ON) as consumer:
+        async with cluster.client() as client, group_of(client, **ON) as consumer:
             await consumer.start()
             reads = [asyncio.ensure_future(consumer.getmany(2_000, 2)) for _ in range(2)]
             ended = await asyncio.gather(*reads, return_exceptions=True)
@@ -138,7 +139,7 @@ def test_a_partition_that_is_lost_during_the_commit_is_not_taken_back(cluster: F
 
 def test_without_the_preset_a_read_commits_nothing(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, client.consumer(TOPIC, **{**ON, "delivery": ""}) as consumer:
+        async with cluster.client() as client, group_of(client, **{**ON, "delivery": ""}) as consumer:
             await consumer.getmany()
         assert cluster.offsets == {}
 

@@ -12,6 +12,7 @@ import pytest
 from oncelog import errors
 from oncelog.client.client import Client
 from oncelog.client.consume.consumer import Consumer
+from oncelog.client.consume.offsets import GroupMetadata
 from oncelog.types import TopicPartition
 from tests.unit.sdk.client.consume.scripted_group import SESSION_MS, ScriptedGroup
 from tests.unit.sdk.client.fake_cluster import TOPIC, TOPIC_ID, FakeCluster
@@ -74,6 +75,40 @@ def test_the_first_read_joins_and_reads_what_is_assigned(cluster: FakeCluster) -
         join = group.heartbeats[0]
         assert (join.group_id, join.member_epoch, join.subscription.topics) == ("g", 0, [TOPIC])
         assert (join.subscription.instance_id, join.subscription.rack) == ("i", "r")
+
+
+def test_topics_that_a_consumer_of_a_group_is_made_with_are_subscribed_to(cluster: FakeCluster) -> None:
+    @in_group(cluster, 0)
+    async def _(group: ScriptedGroup, client: Client) -> None:
+        async with client.consumer(TOPIC, group_id="g", **EARLIEST) as consumer:
+            assert (consumer.assignment(), group.heartbeats) == ([], [])
+            assert await all_of(consumer) == [b"0", b"1", b"2"], "its share, which is not all"
+            assert group.heartbeats[0].subscription.topics == [TOPIC]
+            assert consumer.group() == GroupMetadata("g", group.member_id, group.epoch)
+            with pytest.raises(errors.IllegalStateError, match=r"client\.consumer\(group_id='billing'\)"):
+                await consumer.assign([P1])
+        assert group.leaves()
+
+
+def test_a_consumer_that_was_made_with_topics_takes_callbacks_by_subscribe(cluster: FakeCluster) -> None:
+    @in_group(cluster, 0)
+    async def _(group: ScriptedGroup, client: Client) -> None:
+        told: Told = []
+        async with client.consumer(TOPIC, group_id="g", **EARLIEST) as consumer:
+            consumer.subscribe(TOPIC, on_assigned=lambda given: told.append(("assigned", given)))
+            assert await all_of(consumer) == [b"0", b"1", b"2"]
+        assert told == [("assigned", [P0])]
+
+
+def test_a_consumer_of_a_group_without_topics_may_assign_all_of_them_and_joins_nothing(cluster: FakeCluster) -> None:
+    @in_group(cluster, 0)
+    async def _(group: ScriptedGroup, client: Client) -> None:
+        async with client.consumer(group_id="g", **EARLIEST) as consumer:
+            await consumer.assign_topics(TOPIC)
+            assert sorted(await all_of(consumer)) == [b"0", b"1", b"2", b"x"]
+            await consumer.commit()
+        assert group.heartbeats == []
+        assert cluster.offsets == {(TOPIC_ID, 0): 3, (TOPIC_ID, 1): 1}
 
 
 def test_a_partition_begins_at_the_committed_offset(cluster: FakeCluster) -> None:
@@ -347,8 +382,8 @@ def test_what_subscribe_cannot_do_is_said(cluster: FakeCluster) -> None:
             client.consumer(group_id="g").subscribe()
         with pytest.raises(errors.ConfigError, match="give the consumer a group_id"):
             client.consumer().subscribe(TOPIC)
-        with pytest.raises(errors.IllegalStateError, match="without topics"):
-            client.consumer(TOPIC, group_id="g").subscribe(TOPIC)
+        with pytest.raises(errors.IllegalStateError, match="by hand"):
+            client.consumer(TOPIC).subscribe(TOPIC)
         assert group.heartbeats == []
 
 

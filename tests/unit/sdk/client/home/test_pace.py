@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 
-from oncelog.client.consume.pace import Pace
+from oncelog.client.home.pace import Pace
 from tests.unit.sdk.client.virtual_loop import VirtualLoop
 
 
