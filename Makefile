@@ -9,6 +9,7 @@ PY := $(BIN)/python
 SOURCES := sdk spark services
 SEED ?= 1
 SEEDS ?= 200
+MINUTES ?= 20
 # (SECONDS is also a variable of bash, and not of make.)
 SECONDS ?= 60
 TARGET ?= all
@@ -21,7 +22,7 @@ export PYSPARK_DRIVER_PYTHON := $(CURDIR)/$(PY)
 export SPARK_LOCAL_IP ?= 127.0.0.1
 WITH_JAVA = JAVA_HOME="$$($(PY) scripts/java_home.py)"; export JAVA_HOME;
 
-.PHONY: help setup protos fmt lint types test sim planted fuzz bench demo image sbom audit e2e-kubernetes e2e-tracing
+.PHONY: help setup protos fmt lint types test sim planted torture fuzz bench demo image sbom audit e2e-kubernetes e2e-tracing
 .PHONY: chart compat docs lock clean
 
 help: ## Say what there is
@@ -66,6 +67,9 @@ sim: setup ## Simulate whole clusters: SEEDS=200 from SEED=1
 
 planted: setup ## Show that simulation finds every planted bug
 	@$(PY) -m tests.simulation.planted $(ARGS)
+
+torture: setup ## Torture real processes: MINUTES=20 of faults, SEED, ARGS (root; docs/internals/torture.md)
+	@$(PY) -m tests.blackbox --minutes $(MINUTES) --seed $(SEED) $(ARGS)
 
 fuzz: setup ## Fuzz every parser that meets bytes from outside: SECONDS=60 for each TARGET=all (SEED, ARGS)
 	@$(PY) -m tests.fuzz.run --seconds $(SECONDS) --target $(TARGET) --seed $(SEED) $(ARGS)

@@ -61,7 +61,7 @@ MENU: Final[Mapping[str, tuple[str, ...]]] = {
             "internals/storage",
         ),
         *("internals/spark", "internals/invariants", "internals/states", "internals/cases", "internals/inputs"),
-        *("internals/simulation", "internals/glossary"),
+        *("internals/simulation", "internals/torture", "internals/glossary"),
     ),
     "Project": ("architecture", "style", "decisions/index", "changelog", "licence"),
 }

@@ -6,6 +6,7 @@ Rule: a checker that cannot fail is decoration; `test_checker.py` and the plante
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -85,11 +86,15 @@ def check(history: History, final: Final) -> list[Anomaly]:
         _lost_writes,
         _torn_transactions,
         _poll_order,
+        _order_within_reads,
+        _uncommitted_order,
+        _unseen,
         _send_order,
         _circular_information,
         _own_writes_read,
         _stale_snapshots,
         _fenced_sessions_act,
+        _producer_ids_given_twice,
     ):
         found.extend(step(tables))
     return found
@@ -175,6 +180,59 @@ def _poll_order(tables: _Tables) -> Iterator[Anomaly]:
                 elif index <= before:
                     yield Anomaly("nonmonotonic-poll", f"{operation} went back to {key} offset {offset}")
                 last[(operation.process, key)] = max(index, before)
+
+
+def _order_within_reads(tables: _Tables) -> Iterator[Anomaly]:
+    """Within one read neighbours follow each other, whoever read: a member of a group, too, whose assignments change."""
+    order = _order(tables)
+    for operation in tables.operations:
+        if operation.kind in DIRTY or operation.status is not Status.OK:
+            continue
+        for key, records in operation.reads.items():
+            places = [order.get(key, {}).get(value) for _, value in records]
+            for before, after, (offset, _) in zip(places, places[1:], records[1:], strict=False):
+                if before is None or after is None or after == before + 1:
+                    continue
+                name = "int-poll-skip" if after > before else "int-nonmonotonic-poll"
+                yield Anomaly(
+                    name, f"{operation} read {key} offset {offset} {after - before} places after the one before"
+                )
+
+
+def _uncommitted_order(tables: _Tables) -> Iterator[Anomaly]:
+    """Who follows with read_uncommitted sees every record of the log: two readers agree about the successor of an offset."""
+    known = {
+        key: sorted(set(tables.at.get(key, ())) | set(tables.peeked.get(key, ())))
+        for key in set(tables.at) | set(tables.peeked)
+    }
+    last: dict[tuple[str, Key], int] = {}
+    for operation in tables.operations:
+        if operation.kind != "peek" or operation.status is not Status.OK:
+            continue
+        for key, records in operation.reads.items():
+            for offset, _ in records:
+                before = last.get((operation.process, key), -1)
+                following = known[key][bisect_right(known[key], before)] if before < offset else before
+                if offset <= before:
+                    yield Anomaly("nonmonotonic-peek", f"{operation} went back to {key} offset {offset} after {before}")
+                elif following != offset:
+                    yield Anomaly(
+                        "peek-skip", f"{operation} read {key} offset {offset} after {before}; {following} is between"
+                    )
+                last[operation.process, key] = max(before, offset)
+
+
+def _unseen(tables: _Tables) -> Iterator[Anomaly]:
+    """A reader that says `drained` has seen everything that is there below the ends that it names."""
+    seen: dict[tuple[str, Key], set[Value]] = defaultdict(set)
+    for operation in tables.operations:
+        if operation.kind in ("poll", "peek"):
+            for key, records in operation.reads.items():
+                seen[operation.process, key].update(value for _, value in records)
+        for key, end in operation.read_ends.items() if operation.kind == "drained" else ():
+            missed = [v for o, v in tables.final.get(key, ()) if o < end and v not in seen[operation.process, key]]
+            if missed:
+                yield Anomaly("unseen", f"{operation} never saw {len(missed)} values of {key}, for example {missed[0]}")
 
 
 def _send_order(tables: _Tables) -> Iterator[Anomaly]:
@@ -268,7 +326,7 @@ def _stale_snapshots(tables: _Tables) -> Iterator[Anomaly]:
         for key, value in operation.writes:
             by_key[key].append((value, operation))
     for snapshot in tables.operations:
-        for key, end in snapshot.read_ends.items():
+        for key, end in snapshot.read_ends.items() if snapshot.kind != "drained" else ():
             seen = {value for _, value in snapshot.reads.get(key, [])}
             for value, writer in by_key[key]:
                 if value not in seen and _is_missing(tables, snapshot, key, end, value, writer, by_key[key]):
@@ -315,6 +373,20 @@ def _fenced_sessions_act(tables: _Tables) -> Iterator[Anomaly]:
         for init in begun:
             if init.ended < operation.asked and _is_newer(init, operation, own):
                 yield Anomaly("fenced-session-acted", f"{operation} was committed after {init} of {init.session}")
+
+
+def _producer_ids_given_twice(tables: _Tables) -> Iterator[Anomaly]:
+    """A producer id belongs to one transactional id, and each beginning of a session has an epoch of its own."""
+    owners: dict[int, Operation] = {}
+    sessions: dict[tuple[str, int, int], Operation] = {}
+    for init in tables.operations:
+        if init.kind != "init" or init.status is not Status.OK or init.session is None:
+            continue
+        owner = owners.setdefault(init.session[1], init)
+        if owner.session is not None and owner.session[0] != init.session[0]:
+            yield Anomaly("id-given-twice", f"producer id {init.session[1]} was given to {owner} and to {init}")
+        elif (first := sessions.setdefault(init.session, init)) is not init:
+            yield Anomaly("session-given-twice", f"{init.session} was given to {first} and to {init}")
 
 
 def _is_newer(init: Operation, operation: Operation, own: Operation | None) -> bool:

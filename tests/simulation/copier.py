@@ -29,12 +29,21 @@ class Copier:
     After `finish_at` was given it ends when it has copied all of it.
     """
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        source: str = WORK,
+        target: str = COPY,
+        *,
+        group: str = _GROUP,
+        members: int = _MEMBERS,
+    ) -> None:
         self.committed = 0
         self.moved = 0
         self.trouble: errors.OncelogError | None = None
         self.ends: dict[Key, int] | None = None
         self._workload = workload
+        self._source, self._target, self._group, self._members = source, target, group, members
         self._reached: set[Key] = set()
 
     def finish_at(self, ends: dict[Key, int]) -> None:
@@ -43,7 +52,7 @@ class Copier:
 
     async def main(self) -> None:
         """To be spawned; ends only after `finish_at`."""
-        await asyncio.gather(*(self._member(f"copier-{number}") for number in range(_MEMBERS)))
+        await asyncio.gather(*(self._member(f"{self._group}-{number}") for number in range(self._members)))
 
     @property
     def _is_done(self) -> bool:
@@ -67,9 +76,9 @@ class Copier:
         """One life of a member: it joins the group, and begins at the committed offsets of what it is given."""
         async with (
             client.producer(transactional_id=name, transaction_timeout_ms=4_000, delivery_timeout_ms=6_000) as producer,
-            client.consumer(group_id=_GROUP, auto_offset_reset="earliest", fetch_max_wait_ms=100) as consumer,
+            client.consumer(group_id=self._group, auto_offset_reset="earliest", fetch_max_wait_ms=100) as consumer,
         ):
-            consumer.subscribe(WORK, on_assigned=self._given)
+            consumer.subscribe(self._source, on_assigned=self._given)
             for _ in range(random.randint(5, 30)):
                 await self._look_at_the_end(consumer)
                 if self._is_done:
@@ -91,17 +100,19 @@ class Copier:
             return
         async with producer.transaction() as txn:
             for record in records:
-                await txn.send(COPY, value=record.value, partition=record.partition)
+                await txn.send(self._target, value=record.value, partition=record.partition)
             await txn.send_offsets(records)
         self.committed += 1
 
 
-def differences(source: dict[Key, Records], copy: dict[Key, Records]) -> list[str]:
-    """One sentence per partition whose copy is not its source."""
+def differences(
+    source: dict[Key, Records], copy: dict[Key, Records], names: tuple[str, str] = (WORK, COPY)
+) -> list[str]:
+    """One sentence per partition whose copy is not its source. `names`: of the two topics."""
     found = []
     for p in range(PARTITIONS):
-        want = [value for _, value in source[WORK, p]]
-        have = [value for _, value in copy[COPY, p]]
+        want = [value for _, value in source[names[0], p]]
+        have = [value for _, value in copy[names[1], p]]
         if want != have:
             at = next(
                 (i for i, (a, b) in enumerate(zip(want, have, strict=False)) if a != b), min(len(want), len(have))

@@ -83,6 +83,11 @@ class History:
         self.operations.append(operation)
         return operation
 
+    def will_write(self, operation: Operation) -> None:
+        """Called when it is known what an operation writes, before any of it is sent. A history that outlives its process
+        makes a note of it.
+        """
+
     def complete(self, operation: Operation, status: Status, now_ms: int, cause: str = "") -> None:
         """Ends an operation."""
         assert operation.completed_ms < 0, f"{operation} completed twice"

@@ -74,6 +74,7 @@ class RecordedLoad(ABC):
         """Fresh values for random partitions."""
         for _ in range(count):
             operation.writes.append((self.new_key(random), self.history.new_value()))
+        self.history.will_write(operation)
 
     # ------------------------------------------------------------ what processes do
 
@@ -114,6 +115,7 @@ class RecordedLoad(ABC):
                     return
                 writes, operation = operation.writes, self.begin(name, "send")
                 operation.writes += writes
+                self.history.will_write(operation)
             else:
                 self.answered(operation, metadata.offset)
                 return

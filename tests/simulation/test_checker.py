@@ -239,3 +239,106 @@ def test_a_value_that_was_said_to_be_unwritten_is_read() -> None:
     h = History()
     write(h, Status.FAIL, (A, 1))
     assert names(h, {A: [(0, 1)]}) == {"G1a-aborted-read"}
+
+
+# ------------------------------------------------------------ readers to the end, and ids
+
+
+def three(history: History) -> Final:
+    for value in (1, 2, 3):
+        write(history, Status.OK, (A, value))
+    return {A: [(0, 1), (1, 2), (2, 3)]}
+
+
+@pytest.mark.parametrize("kind", ["consume", "txn"])
+@pytest.mark.parametrize(
+    ("reads", "anomalies"),
+    [
+        ([(0, 1), (2, 3)], {"int-poll-skip"}),
+        ([(1, 2), (0, 1)], {"int-nonmonotonic-poll"}),
+        ([(1, 2), (2, 3)], set()),
+    ],
+)
+def test_neighbours_within_one_read_follow_each_other(
+    kind: str, reads: list[tuple[int, Value]], anomalies: set[str]
+) -> None:
+    h = History()
+    final = three(h)
+    poll(h, A, *reads, kind=kind)
+    assert names(h, final) == anomalies
+
+
+def test_a_member_of_a_group_may_begin_anywhere_after_its_assignment_changed() -> None:
+    h = History()
+    final = three(h)
+    poll(h, A, (2, 3), kind="consume")
+    poll(h, A, (0, 1), kind="consume")
+    assert names(h, final) == set()
+
+
+@pytest.mark.parametrize(
+    ("reads", "anomalies"),
+    [
+        ([(0, 1), (2, 3)], {"peek-skip"}),
+        ([(0, 1), (1, 2), (1, 2)], {"nonmonotonic-peek"}),
+        ([(0, 1), (1, 2), (2, 3)], set()),
+    ],
+)
+def test_who_reads_everything_uncommitted_misses_and_repeats_nothing(
+    reads: list[tuple[int, Value]], anomalies: set[str]
+) -> None:
+    h = History()
+    final = three(h)
+    for record in reads:
+        poll(h, A, record, kind="peek")
+    assert names(h, final) == anomalies
+
+
+def test_aborted_records_are_steps_of_an_uncommitted_reader_too() -> None:
+    h = History()
+    write(h, Status.OK, (A, 1))
+    write(h, Status.FAIL, (A, 2), kind="txn")
+    write(h, Status.OK, (A, 3))
+    final: Final = {A: [(0, 1), (2, 3)]}
+    poll(h, A, (0, 1), (1, 2), (2, 3), kind="peek", process="c")
+    assert names(h, final) == set()
+    poll(h, A, (0, 1), (2, 3), kind="peek", process="d")
+    assert names(h, final) == {"peek-skip"}
+
+
+@pytest.mark.parametrize("kind", ["poll", "peek"])
+def test_a_reader_that_ends_has_seen_everything(kind: str) -> None:
+    for seen, anomalies in (((0, 1, 2), set()), ((0, 1), {"unseen"})):
+        h = History()
+        final = three(h)
+        poll(h, A, *(final[A][i] for i in seen), kind=kind)
+        drained = h.invoke("c", "drained", 2)
+        drained.read_ends = {A: 3}
+        h.complete(drained, Status.OK, 2)
+        assert names(h, final) == anomalies
+
+
+def test_an_end_that_was_named_is_where_seeing_ends() -> None:
+    h = History()
+    final = three(h)
+    poll(h, A, (0, 1), (1, 2))
+    drained = h.invoke("c", "drained", 2)
+    drained.read_ends = {A: 2}
+    h.complete(drained, Status.OK, 2)
+    assert names(h, final) == set()
+
+
+def test_a_producer_id_that_two_transactional_ids_were_given() -> None:
+    for id_, expected in (("id", set()), ("other", {"id-given-twice"})):
+        h = History()
+        session(h, 0)
+        again = session(h, 1)
+        again.session = (id_, 7, 1)
+        assert names(h, {}) == expected
+
+
+def test_a_session_that_was_given_twice() -> None:
+    h = History()
+    session(h, 3)
+    session(h, 3)
+    assert names(h, {}) == {"session-given-twice"}

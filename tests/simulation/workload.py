@@ -166,6 +166,7 @@ class Workload(RecordedLoad):
             operation.writes += [
                 (key, self.history.new_value()) for key in self.keys for _ in range(random.randint(1, 3))
             ]
+            self.history.will_write(operation)
         else:
             self.new_writes(random, operation, random.randint(0, 4))
 

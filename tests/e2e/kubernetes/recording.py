@@ -26,7 +26,7 @@ class Recording:
 def pack(recording: Recording) -> bytes:
     """The bytes of a recording."""
     document = {
-        "operations": [_operation(operation) for operation in recording.history.operations],
+        "operations": [pack_operation(operation) for operation in recording.history.operations],
         "final": pack_records(recording.final),
         "errors": recording.errors,
         "counts": recording.counts,
@@ -38,7 +38,7 @@ def unpack(data: bytes) -> Recording:
     """The recording again."""
     document = json.loads(gzip.decompress(data))
     recording = Recording(final=unpack_records(document["final"]), errors=document["errors"], counts=document["counts"])
-    recording.history.operations = [_unpacked(row, index) for index, row in enumerate(document["operations"])]
+    recording.history.operations = [unpack_operation(row, index) for index, row in enumerate(document["operations"])]
     return recording
 
 
@@ -52,7 +52,8 @@ def unpack_records(rows: list[list[Any]]) -> dict[Key, Records]:
     return {(topic, partition): [(offset, value) for offset, value in found] for topic, partition, found in rows}
 
 
-def _operation(operation: Operation) -> list[Any]:
+def pack_operation(operation: Operation) -> list[Any]:
+    """An operation, as JSON takes it."""
     return [
         operation.process,
         operation.kind,
@@ -71,7 +72,8 @@ def _operation(operation: Operation) -> list[Any]:
     ]
 
 
-def _unpacked(row: list[Any], index: int) -> Operation:
+def unpack_operation(row: list[Any], index: int) -> Operation:
+    """The operation again."""
     process, kind, (invoked, completed, began, ended), status, cause, writes, offsets, reads, more = row
     read_ends, session, asked, is_visible = more
     return Operation(

@@ -1,0 +1,235 @@
+"""What is asked of a healed cluster, and what is made of a round: anomalies, waits, pauses.
+
+Rule 1: the final read is done by fresh clients from each replica: each member of the ISR leads in turn.
+Rule 2: a round in which some kind of operation never succeeded is no pass.
+Rule 3: replicas are compared as files: the same batches, byte for byte, from the later log start to the earlier end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from oncelog import errors
+from oncelog.core.batch.header import HEADER_BYTES, read_header
+from oncelog.sync import Client
+from tests.simulation.checker import check
+from tests.simulation.copier import differences
+from tests.simulation.history import History, Key, Operation, Records, Status
+
+SETTLE_S: Final = 30.0
+_READ_S: Final = 90.0
+_TRANSFER_S: Final = 20.0
+_MUST_SUCCEED: Final = ("send", "txn", "poll")
+_SENDING: Final = ("send", "txn")
+
+
+@dataclass(slots=True)
+class Round:
+    """What a round showed."""
+
+    number: int
+    operations: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    not_now: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    anomalies: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    healthy_s: float = 0.0
+    settled_s: float = 0.0
+    pauses_s: dict[str, float] = field(default_factory=dict)
+    """By kind of operation: the longest time in which none succeeded."""
+    pause_after: dict[str, float] = field(default_factory=dict)
+    """By kind of fault: the longest pause of sends that it was under way in, or had ended just before."""
+
+
+# ---------------------------------------------------------------- after healing
+
+
+def settled(servers: str, topics: Iterable[str]) -> dict[Key, int]:
+    """The partitions' ends, once nothing is open on them. Raises `TimeoutError` with what is open."""
+    names = list(topics)
+    deadline = time.monotonic() + SETTLE_S
+    while True:
+        try:
+            with Client(servers, default_api_timeout_ms=5_000) as client:
+                offsets = {topic: client.admin.partition_offsets(topic) for topic in names}
+        except errors.OncelogError as error:
+            problem = str(error)
+        else:
+            open_ones = [
+                f"{t}-{p}: LSO {o.last_stable_offset}, high watermark {o.high_watermark}"
+                for t, by in offsets.items()
+                for p, o in by.items()
+                if o.last_stable_offset != o.high_watermark
+            ]
+            if not open_ones:
+                return {(t, p): o.high_watermark for t, by in offsets.items() for p, o in by.items()}
+            problem = "; ".join(open_ones)
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not-live: after {SETTLE_S:.0f} s {problem}")
+        time.sleep(0.2)
+
+
+def read_from_each(servers: str, ends: Mapping[Key, int], brokers: Iterable[int]) -> dict[int, dict[Key, Records]]:
+    """What a fresh read_committed client reads of every partition while this broker leads it: by broker."""
+    found: dict[int, dict[Key, Records]] = {}
+    for broker in brokers:
+        with Client(servers, default_api_timeout_ms=10_000) as client:
+            led = {key: ends[key] for key in ends if _leads(client, key, broker)}
+            with client.consumer(auto_offset_reset="earliest", max_poll_records=5_000) as consumer:
+                consumer.assign(list(led))
+                found[broker] = _read_to(consumer, led)
+    return found
+
+
+def _read_to(consumer: Any, ends: Mapping[Key, int]) -> dict[Key, Records]:
+    """All below the ends. Raises `TimeoutError`."""
+    found: dict[Key, Records] = {key: [] for key in ends}
+    deadline = time.monotonic() + _READ_S
+    while any(consumer.position(key) < end for key, end in ends.items()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not-readable: the final read is not at the end after {_READ_S:.0f} s")
+        for record in consumer.getmany(timeout_ms=500):
+            found[record.topic, record.partition].append((record.offset, int(record.value)))
+    return found
+
+
+def _leads(client: Client, key: Key, broker: int) -> bool:
+    """Makes a broker the leader of a partition. False: it has no replica of it. Raises `TimeoutError`."""
+    deadline, problem = time.monotonic() + _TRANSFER_S, ""
+    while time.monotonic() < deadline:
+        (described,) = [p for p in client.admin.describe_topic(key[0]).partitions if p.partition == key[1]]
+        if described.leader == broker:
+            return True
+        if broker not in described.replicas:
+            return False
+        try:
+            client.admin.transfer_leadership(*key, broker)
+        except errors.OncelogError as error:
+            problem = str(error)
+            time.sleep(0.2)
+        time.sleep(0.02)
+    raise TimeoutError(f"broker {broker} does not lead {key} after {_TRANSFER_S:.0f} s: {problem}")
+
+
+def replicas_that_differ(reads: Mapping[int, dict[Key, Records]]) -> Iterator[str]:
+    """A sentence for each partition of which two replicas show different records."""
+    merged: dict[Key, dict[int, Records]] = defaultdict(dict)
+    for broker, found in reads.items():
+        for key, records in found.items():
+            merged[key][broker] = records
+    for key, by_broker in sorted(merged.items()):
+        (first, one), *others = by_broker.items()
+        for broker, other in others:
+            if one != other:
+                only = sorted(set(one) ^ set(other))[:3]
+                yield f"lost-on-node: {key} has {len(one)} records on broker {first}, {len(other)} on {broker}: {only}"
+
+
+# ---------------------------------------------------------------- files
+
+
+def batches_of(folder: Path) -> dict[int, bytes]:
+    """The batches of a partition's log by base offset, as they lie in its files."""
+    found: dict[int, bytes] = {}
+    for path in sorted(folder.glob("*.log")):
+        data, position = path.read_bytes(), 0
+        while position + HEADER_BYTES <= len(data):
+            header = read_header(data, position)
+            if header.batch_length < HEADER_BYTES:
+                break
+            found[header.base_offset] = data[position : position + header.batch_length]
+            position += header.batch_length
+    return found
+
+
+def files_that_differ(logs: Iterable[Path], prefixes: tuple[str, ...]) -> Iterator[str]:
+    """A sentence for each partition whose replicas are not the same bytes. `logs`: each broker's folder of partitions."""
+    folders: dict[str, list[Path]] = defaultdict(list)
+    for place in logs:
+        for folder in sorted(place.iterdir()) if place.exists() else ():
+            if folder.name.startswith(prefixes):
+                folders[folder.name].append(folder)
+    for name, places in sorted(folders.items()):
+        (one, *others) = places
+        mine = batches_of(one)
+        for other in others:
+            if text := _difference(mine, batches_of(other)):
+                yield f"replica-differs: {name} in {one.parent} and {other.parent}: {text}"
+
+
+def _difference(one: dict[int, bytes], other: dict[int, bytes]) -> str:
+    if not one or not other:
+        return "" if one == other else f"{len(one)} and {len(other)} batches"
+    begin, end = max(min(one), min(other)), min(max(one), max(other))
+    for offset in sorted(o for o in {*one, *other} if begin <= o <= end):
+        if one.get(offset) != other.get(offset):
+            sizes = [len(found.get(offset, b"")) for found in (one, other)]
+            return f"at offset {offset}: {sizes[0]} and {sizes[1]} bytes"
+    return "" if max(one) == max(other) else f"the last batches begin at {max(one)} and {max(other)}"
+
+
+# ---------------------------------------------------------------- the history
+
+
+def anomalies(history: History, final: Mapping[Key, Records], copies: tuple[str, str]) -> list[str]:
+    """Everything that the checker finds, and a copy that is not its source."""
+    judged = {key: records for key, records in final.items() if key[0] != copies[1]}
+    found = [str(anomaly) for anomaly in check(history, judged)]
+    found += [f"copy-differs: {text}" for text in differences(dict(final), dict(final), copies)]
+    succeeded = {operation.kind for operation in history.operations if operation.status is Status.OK}
+    found += [f"no-success: no {kind} succeeded" for kind in _MUST_SUCCEED if kind not in succeeded]
+    return found
+
+
+def counted(history: History) -> Counter[str]:
+    """Operations by kind and end."""
+    return Counter(f"{operation.kind} {operation.status.value}" for operation in history.operations)
+
+
+def pauses(history: History, begin_ms: int, end_ms: int) -> dict[str, float]:
+    """By kind: the longest time between two successes, in seconds, beginning and end of the load included."""
+    return {
+        kind: max((b - a for a, b in _gaps(history, (kind,), begin_ms, end_ms)), default=0) / 1000 for kind in _SENDING
+    }
+
+
+def pauses_by_fault(
+    history: History, begin_ms: int, end_ms: int, faults: Iterable[tuple[str, int, int]]
+) -> dict[str, float]:
+    """By kind of fault: the longest time without a successful send or transaction that overlaps one of its times."""
+    gaps = list(_gaps(history, _SENDING, begin_ms, end_ms))
+    found: dict[str, float] = {}
+    for kind, began_ms, healed_ms in faults:
+        overlapping = [b - a for a, b in gaps if a <= healed_ms and b >= began_ms]
+        found[kind] = max(found.get(kind, 0.0), max(overlapping, default=0) / 1000)
+    return found
+
+
+def _gaps(history: History, kinds: tuple[str, ...], begin_ms: int, end_ms: int) -> list[tuple[int, int]]:
+    moments = sorted(o.completed_ms for o in _succeeded(history, kinds) if begin_ms <= o.completed_ms <= end_ms)
+    marks = [begin_ms, *moments, end_ms]
+    return list(zip(marks, marks[1:], strict=False))
+
+
+def _succeeded(history: History, kinds: tuple[str, ...]) -> Iterator[Operation]:
+    return (o for o in history.operations if o.kind in kinds and o.status is Status.OK)
+
+
+def worst_lag_s(history: History) -> float:
+    """How long after a send was acknowledged a following reader first saw it, at the worst."""
+    acknowledged: dict[Any, int] = {}
+    for operation in _succeeded(history, ("send",)):
+        for write in operation.writes:
+            acknowledged[write] = operation.completed_ms
+    first: dict[Any, int] = {}
+    for operation in _succeeded(history, ("poll",)):
+        for key, records in operation.reads.items():
+            for _, value in records:
+                first.setdefault((key, value), operation.completed_ms)
+    return max((seen - acknowledged[write] for write, seen in first.items() if write in acknowledged), default=0) / 1000

@@ -1,0 +1,195 @@
+"""One client process of the load: it does what the clients of the simulation do, and journals all of it.
+
+    python -m tests.blackbox.load --servers A:1,B:1 --role senders --life 7 --round 3 --journal FILE
+
+Rule 1: SIGUSR1 ends it: writers end after what they are doing; readers and copiers after they have reached the end of
+        everything, which stands still by then.
+Rule 2: a killed process is replaced by another life, whose transactional ids are the same: the old ones are fenced.
+Rule 3: each round has topics of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import oncelog
+from oncelog import errors
+from tests.blackbox.journal import JournaledHistory
+from tests.simulation.copier import Copier
+from tests.simulation.history import Key, Operation, Status
+from tests.simulation.recorded import RETRY_S
+from tests.simulation.topics import COPY, PARTITIONS, WORK, SimTopic
+from tests.simulation.workload import Workload, hasty
+
+ROLES: Final = ("senders", "transactions", "readers", "copiers")
+_PAUSE_MAX_S: Final = 0.12
+_DRAIN_S: Final = 120.0
+_REPLICAS: Final = 3
+
+
+def topics_of(number: str) -> list[SimTopic]:
+    """The topics of a round. Everything is on disk before it is acknowledged, so a power cut is no loss."""
+    base = {"min.insync.replicas": "2", "flush.mode": "fsync", "segment.bytes": "65536", "max.message.bytes": "65536"}
+    rolling = base | {"segment.bytes": "2000", "max.message.bytes": "2000"}
+    return [
+        SimTopic(f"{WORK}-{number}", PARTITIONS, _REPLICAS, base, 6),
+        SimTopic(f"{COPY}-{number}", PARTITIONS, _REPLICAS, base, 0),
+        SimTopic(f"strict-{number}", 1, _REPLICAS, rolling, 1),
+    ]
+
+
+class _Network:
+    """Nobody repeats requests on this network: TCP does not, and there is no proxy."""
+
+    @staticmethod
+    def copies_under_way(_method: str) -> int:
+        return 0
+
+
+class _World:
+    """Where the simulation's load finds time and chance; here they are those of the machine."""
+
+    loop = time
+    network = _Network()
+
+    def __init__(self, seed: str) -> None:
+        self._seed = seed
+
+    def random(self, name: str) -> Random:
+        """A stream of its own for each name."""
+        return Random(f"{self._seed}:{name}")
+
+
+class _RealCluster:
+    """What the simulation's load asks of a cluster, of a real one."""
+
+    def __init__(self, servers: str, seed: str) -> None:
+        self.world = _World(seed)
+        self._servers = servers
+
+    def client(self, name: str = "", **options: Any) -> oncelog.Client:
+        """A client with the SDK's own transport."""
+        return oncelog.Client(self._servers, client_id=name or "blackbox", **options)
+
+
+class BlackBoxLoad(Workload):
+    """The simulation's load on a real cluster, with a journal for its history. `name` tells its processes from others."""
+
+    def __init__(self, servers: str, name: str, life: int, number: str, journal: Path) -> None:
+        topics = topics_of(number)
+        super().__init__(_RealCluster(servers, f"{name}:{life}"), topics)  # type: ignore[arg-type]
+        self.history: JournaledHistory = JournaledHistory(journal, life)
+        self.pause_max_s = _PAUSE_MAX_S
+        self._servers = servers
+        self._name = name
+        self._life = life
+        self._number = number
+        self._random = Random(f"{name}:{life}:own")
+        self._ended = asyncio.Event()
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return time.time_ns() // 1_000_000
+
+    def note(self, process: str, kind: str, error: errors.OncelogError) -> None:
+        """Journals it."""
+        self.history.note_error(self.now_ms(), process, kind, type(error).__name__, str(error))
+
+    def payload(self, topic: str, value: int) -> bytes:
+        """Small ones; now and then one that fills a part of a segment."""
+        large = topic.startswith(WORK) and self._sizes.random() < 0.02
+        return str(value).encode().ljust(self._sizes.randrange(8_000) if large else 0)
+
+    def stop(self) -> None:
+        """See rule 1."""
+        self.stopping = True
+        self._ended.set()
+
+    # ------------------------------------------------------------ roles
+
+    def tasks(self, role: str) -> list[Coroutine[Any, Any, None]]:
+        """What a process of this role does at the same time."""
+        names = [f"{self._name}/{self._life}-{role}-{i}" for i in range(4)]
+        impatient = hasty(self._random)
+        if role == "senders":
+            return [*(self.sender(name) for name in names[:3]), self.sender(names[3], impatient)]
+        if role == "transactions":
+            ids = [f"{self._name}-{self._number}-{i}" for i in range(4)]
+            patient = [self.transactor(name, id_) for name, id_ in zip(names[:3], ids, strict=False)]
+            return [*patient, self.transactor(names[3], ids[3], impatient)]
+        if role == "copiers":
+            return [self._copy()]
+        return [self._follow(names[0], "poll"), self._follow(names[1], "peek"), self.snapshooter(names[2])]
+
+    async def _copy(self) -> None:
+        source, target = f"{WORK}-{self._number}", f"{COPY}-{self._number}"
+        copier = Copier(self, source, target, group=f"{self._name}-{self._number}")
+        running = asyncio.create_task(copier.main())
+        await self._ended.wait()
+        copier.finish_at({key: end for key, end in (await self._ends()).items() if key[0] == source})
+        await asyncio.wait_for(running, _DRAIN_S)
+
+    async def _follow(self, name: str, kind: str) -> None:
+        """Follows all partitions from the beginning, and in the end to where they end."""
+        level = "read_committed" if kind == "poll" else "read_uncommitted"
+        async with self.cluster.client(name, default_api_timeout_ms=10_000) as client:
+            consumer = client.consumer(auto_offset_reset="earliest", fetch_max_wait_ms=200, isolation_level=level)
+            async with consumer:
+                await consumer.assign(self.keys)
+                while not self.stopping:
+                    await self.poll(consumer, name, kind)
+                ends = await self._ends()
+                async with asyncio.timeout(_DRAIN_S):
+                    while any([await consumer.position(key) < ends[key] for key in self.keys]):
+                        await self.poll(consumer, name, kind)
+        self.end(self._drained(name, ends), Status.OK)
+
+    def _drained(self, name: str, ends: dict[Key, int]) -> Operation:
+        """Says that this process has read everything below these ends."""
+        operation = self.begin(name, "drained")
+        operation.read_ends = {key: ends[key] for key in self.keys}
+        return operation
+
+    async def _ends(self) -> dict[Key, int]:
+        """Where everything ends."""
+        while True:
+            try:
+                async with self.cluster.client("ends") as client:
+                    found = {topic: await client.admin.partition_offsets(topic) for topic, _ in self.keys}
+                    return {(t, p): o.high_watermark for t, by in found.items() for p, o in by.items()}
+            except errors.OncelogError as error:
+                self.note(self._name, "ends", error)
+                await asyncio.sleep(RETRY_S)
+
+
+async def run(args: argparse.Namespace) -> None:
+    """Until SIGUSR1, and then to the end."""
+    load = BlackBoxLoad(args.servers, args.name, args.life, args.round, args.journal)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, load.stop)
+    load.end(load.begin(args.name, "started"), Status.OK)
+    async with asyncio.TaskGroup() as group:
+        for task in load.tasks(args.role):
+            group.create_task(task)
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(prog="load")
+    parser.add_argument("--servers", required=True)
+    parser.add_argument("--role", choices=ROLES, required=True)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--life", type=int, required=True)
+    parser.add_argument("--round", required=True)
+    parser.add_argument("--journal", type=Path, required=True)
+    asyncio.run(run(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()
