@@ -103,6 +103,7 @@ def broker(partitions: Iterable[Any], now_ms: int = 0, stalled: bool = False, **
         ClusterView(),
         cast(Any, replicas),
         cast(Any, SimpleNamespace(is_controller=True)),
+        cast(Any, SimpleNamespace(passes=3, failures=2, bytes_read=90, bytes_removed=40, dirty_bytes=lambda _: 7)),
     )
     metrics.collect_with(collector.collect)
     return metrics

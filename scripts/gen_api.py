@@ -73,7 +73,10 @@ def _named(*names: str, **others: type[Any]) -> dict[str, type[Any]]:
     return {name: getattr(oncelog, name) for name in names} | others
 
 
-_SYNC: Final = ("Producer", "Transaction", "Participant", "Consumer", "Delivery", "BatchDelivery", "Admin")
+_SYNC: Final = (
+    *("Producer", "Transaction", "Participant", "Consumer", "Delivery", "BatchDelivery"),
+    *("OnceInLog", "LogWork", "Admin"),
+)
 
 
 def pages_of_classes() -> dict[str, Page]:
@@ -112,7 +115,10 @@ def pages_of_classes() -> dict[str, Page]:
             "Work that happens once",
             "For effects outside of the log: [a guide](../../once.md). The errors are kinds of `ConcurrentTransactionsError`, "
             "`StaleMemberEpochError` and `ConfigError`.",
-            _named("Once", "Work", "LeaseHeldError", "WorkFencedError", "OnceTableError"),
+            _named(
+                *("Once", "Work", "OnceInLog", "LogWork"),
+                *("LeaseHeldError", "WorkFencedError", "OnceTableError", "OnceTopicError"),
+            ),
         ),
         "sync.md": Page(
             "The same without an event loop",

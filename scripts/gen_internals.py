@@ -39,6 +39,7 @@ PARTS: Final = {
     "F": "Replication",
     "G": "The log",
     "H": "Groups and offsets",
+    "I": "Fetch, share, client",
     "K": "End to end with Spark",
 }
 """Letters of the cases, in the order of the page."""

@@ -29,6 +29,7 @@ from typing import Any, Final, NamedTuple
 from oncelog.client.admin.admin import Admin
 from oncelog.client.client import Client
 from oncelog.client.consume.consumer import Consumer
+from oncelog.client.once.in_log import OnceInLog
 from oncelog.client.produce.producer import Producer
 from oncelog.client.produce.transactions.participant import Participant
 from oncelog.client.produce.transactions.transaction import Transaction
@@ -93,6 +94,7 @@ FACADES: Final[Mapping[str, tuple[str, tuple[Facade, ...]]]] = {
                 direct=("assignment", "processing"),
                 left_out=("batches", "group", "is_closed"),
             ),
+            Facade(OnceInLog, "OnceInLogBase", "See `oncelog.OnceInLog`."),
             Facade(
                 Client,
                 "ClientBase",

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from oncelog.client.consume.consumer import Consumer
     from oncelog.client.consume.fetched_records import ConsumerRecord, Records
     from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata
+    from oncelog.client.once.in_log import OnceInLog
+    from oncelog.client.once.log_work import LogWork
     from oncelog.client.once.once import Once
-    from oncelog.client.once.refusals import LeaseHeldError, OnceTableError, WorkFencedError
+    from oncelog.client.once.refusals import LeaseHeldError, OnceTableError, OnceTopicError, WorkFencedError
     from oncelog.client.once.work import Work
     from oncelog.client.process.processor import Processed
     from oncelog.client.produce.delivery import BatchDelivery, Delivery, RecordMetadata, WrittenRange
@@ -67,8 +69,10 @@ _HOMES = {
     "oncelog.client.consume.offsets": ("GroupMetadata", "OffsetAndMetadata"),
     "oncelog.client.process.processor": ("Processed",),
     "oncelog.client.produce.transactions.participant": ("BatchCommit", "Participant", "ParticipantResult"),
+    "oncelog.client.once.in_log": ("OnceInLog",),
+    "oncelog.client.once.log_work": ("LogWork",),
     "oncelog.client.once.once": ("Once",),
-    "oncelog.client.once.refusals": ("LeaseHeldError", "OnceTableError", "WorkFencedError"),
+    "oncelog.client.once.refusals": ("LeaseHeldError", "OnceTableError", "OnceTopicError", "WorkFencedError"),
     "oncelog.client.once.work": ("Work",),
     "oncelog.client.produce.producer": ("Producer",),
     "oncelog.client.produce.transactions.transaction": ("Transaction",),
@@ -124,6 +128,8 @@ __all__ = [
     "Processed",
     "Once",
     "Work",
+    "OnceInLog",
+    "LogWork",
     "Participant",
     "ParticipantResult",
     "BatchCommit",
@@ -147,6 +153,7 @@ __all__ = [
     "IllegalStateError",
     "LeaseHeldError",
     "OnceTableError",
+    "OnceTopicError",
     "OutcomeForgottenError",
     "ProcessingError",
     "ProducerFencedError",

@@ -274,7 +274,9 @@ class ConsumerConfig:
     say, else `sticky`. Kafka: `group.remote.assignor`.
     """
     client_rack: str = ""
-    """The rack or zone in which this consumer runs; assignors prefer partitions with a replica there. Kafka: `client.rack`."""
+    """The rack or zone in which this consumer runs: it reads from an in-sync replica there instead of the leader, and assignors
+    prefer partitions with a replica there. Empty: always from the leader. Kafka: `client.rack`.
+    """
     max_poll_interval_ms: int = 300_000
     """A consumer that does not read for so long gives its partitions to other members of its group. Kafka:
     `max.poll.interval.ms`.

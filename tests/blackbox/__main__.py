@@ -6,6 +6,7 @@ Exit status: 0 passed, 1 an anomaly or a run that broke, 2 the machine lacks som
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ from tests.blackbox.report import Report
 from tests.blackbox.torture import Torture
 
 _ROUND_S = 75.0
+_HUNT_ROUND_S = 40.0
+"""A hunt ends with the round that found the plant: short ones end early."""
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
@@ -31,10 +34,15 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=20.0, help="of load, in rounds of 75 s or less")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--brokers", type=int, default=3)
-    parser.add_argument("--clients", type=int, default=4, help="client processes; their roles are given in turn")
+    parser.add_argument("--clients", type=int, default=5, help="client processes; their roles are given in turn")
     parser.add_argument("--faults", default="all", help="kinds of faults between commas, or all, or none")
     parser.add_argument(
-        "--plant", default="", help="a rule that is taken out of every service (tests/blackbox/plants.py)"
+        "--one-by-one", action="store_true", help="a round for each kind of fault, with that kind alone"
+    )
+    parser.add_argument(
+        "--plant",
+        default="",
+        help="a rule that is taken out of every service (tests/blackbox/plants.py); several with --hunt",
     )
     parser.add_argument(
         "--hunt", action="store_true", help="plant each bug of HUNTED in turn, and tell which are found"
@@ -68,21 +76,28 @@ def tell(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def torture(args: argparse.Namespace, plant: str, faults: str, seed: int) -> Report:
-    """A whole run on a cluster of its own."""
+def torture(args: argparse.Namespace, plant: str, faults: str, seed: int, *, until_found: bool = False) -> Report:
+    """A whole run on a cluster of its own. `until_found`: it may end with the first round that shows an anomaly."""
     box = BlackBox(brokers=args.brokers, clients=args.clients, is_real=not args.reduced, plant=plant)
     allowed = chosen_faults(faults)
-    rounds = max(1, round(args.minutes * 60 / _ROUND_S))
+    rounds = max(1, round(args.minutes * 60 / (_HUNT_ROUND_S if until_found else _ROUND_S)))
+    if args.one_by_one:
+        rounds = max(1, len(usable(box, allowed)))
     version = ".".join(map(str, box.etcd.version))
     setting = {"seed": seed, "minutes": args.minutes, "brokers": args.brokers, "clients": args.clients}
     setting |= {"plant": plant or "none", "faults": " ".join(usable(box, allowed)) or "none", "etcd": version}
+    setting["busy"] = f"{os.getloadavg()[0]:.0f} processes wanted one of {os.cpu_count()} cores at the beginning"
     if not box.etcd.is_safe:
         setting["note"] = "this etcd can lose committed entries in a crash: what is found may be its fault"
     report = Report(setting)
     try:
         box.start()
-        ground = OwnGround(box, seed, allowed, quiet_rounds=rounds > 3)
-        return Torture(ground, report, tell).run(rounds, args.minutes * 60 / rounds)
+        quiet = rounds > 3 and not until_found
+        ground = OwnGround(box, seed, allowed, quiet_rounds=quiet, one_by_one=args.one_by_one)
+        return Torture(ground, report, tell, until_found).run(rounds, args.minutes * 60 / rounds)
+    except host.NotHealthy as error:
+        report.broken = f"it did not start: {error}"
+        return report
     finally:
         box.stop()
 
@@ -110,9 +125,10 @@ def hunted(args: argparse.Namespace) -> int:
 
     def one(plant: str, faults: str, seed: int) -> Report:
         host.clean()
-        return torture(args, plant, faults, seed)
+        return torture(args, plant, faults, seed, until_found=True)
 
-    plants = {args.plant: HUNTED.get(args.plant, args.faults)} if args.plant else HUNTED
+    names = args.plant.split(",") if args.plant else list(HUNTED)
+    plants = {name: HUNTED.get(name, args.faults) for name in names}
     found = hunt(plants, one, args.seed, args.tries, tell)
     print(score(found))
     return 0 if sum(bool(catch.shown) for catch in found) * 12 >= 10 * len(found) else 1
@@ -148,9 +164,15 @@ def told(args: argparse.Namespace, report: Report) -> int:
     return 0 if report.is_pass else 1
 
 
+def interrupt(number: int, _frame: object) -> None:
+    """The run ends here, is cleaned up, and reports what it has."""
+    raise host.HarnessError(f"interrupted by {signal.Signals(number).name}")
+
+
 def main() -> int:
     """See the module."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGINT, interrupt)
     try:
         return run(parsed(sys.argv[1:]))
     except (host.HarnessError, OncelogError) as error:

@@ -17,7 +17,8 @@ from tests.blackbox.host import HarnessError
 from tests.blackbox.load import ROLES
 
 Spawn = Callable[..., "subprocess.Popen[bytes]"]
-_WRITERS: Final = ("senders", "transactions")
+_LAST: Final = ("readers", "copiers")
+"""They end when all others have ended, at the end of everything."""
 _END_S: Final = 150.0
 _BEGIN_S: Final = 180.0
 
@@ -33,6 +34,8 @@ class Clients:
     folder: Path
     next_life: Callable[[], int]
     log_end: Callable[[str], str]
+    seed: int = 0
+    end_s: float = _END_S
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     journals: list[Path] = field(default_factory=list)
     current: dict[str, Path] = field(default_factory=dict)
@@ -63,18 +66,21 @@ class Clients:
         self.current[name] = journal
         journal.touch()
         words = ["--servers", self.servers, "--role", self.role_of(name), "--name", name, "--life", str(life)]
-        words += ["--round", self.number, "--journal", str(journal)]
+        words += ["--round", self.number, "--journal", str(journal), "--seed", str(self.seed)]
         self.processes[name] = self.spawn(name, "tests.blackbox.load", *words)
 
-    def kill(self, name: str) -> None:
-        """SIGKILL, and another life in its place."""
-        self.processes[name].kill()
-        self.processes[name].wait()
+    def kill(self, name: str) -> int:
+        """SIGKILL, and another life in its place; the id of the process that was killed."""
+        process = self.processes[name]
+        process.kill()
+        process.wait()
         self._start(name)
+        return process.pid
 
-    def signal(self, name: str, number: int) -> None:
-        """Sends a signal."""
+    def signal(self, name: str, number: int) -> int:
+        """Sends a signal; the id of the process."""
         self.processes[name].send_signal(number)
+        return self.processes[name].pid
 
     def ended_alone(self) -> list[str]:
         """Clients that ended without being asked; each is replaced."""
@@ -87,11 +93,11 @@ class Clients:
 
     def end_writers(self) -> list[str]:
         """Asks those that write, and waits; what went wrong."""
-        return self._end([name for name in self.names if self.role_of(name) in _WRITERS])
+        return self._end([name for name in self.names if self.role_of(name) not in _LAST])
 
     def end_others(self) -> list[str]:
         """Asks those that read and copy, which go on to the end of everything; what went wrong."""
-        return self._end([name for name in self.names if self.role_of(name) not in _WRITERS])
+        return self._end([name for name in self.names if self.role_of(name) in _LAST])
 
     def _end(self, names: list[str]) -> list[str]:
         for name in names:
@@ -99,7 +105,7 @@ class Clients:
         self._await_first_operations(names)
         for name in names:
             self.signal(name, signal.SIGUSR1)
-        found, deadline = [], time.monotonic() + _END_S
+        found, deadline = [], time.monotonic() + self.end_s
         for name in names:
             process = self.processes[name]
             try:
@@ -107,7 +113,7 @@ class Clients:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-                found.append(self._said("client-hangs", name, f"did not end within {_END_S:.0f} s"))
+                found.append(self._said("client-hangs", name, f"did not end within {self.end_s:.0f} s"))
                 continue
             if process.returncode != 0:
                 found.append(self._said("client-died", name, f"ended with {process.returncode}"))

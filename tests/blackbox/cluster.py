@@ -21,7 +21,7 @@ from oncelog_cli.laptop.local_cluster import LocalProcess
 from oncelog_runtime.adapters.child import dying_with_parent
 from oncelog_runtime.adapters.etcd.etcd_process import EtcdBinary, find_etcd
 from tests.blackbox.disks import Disk
-from tests.blackbox.host import ROOT, HarnessError
+from tests.blackbox.host import ROOT, NotHealthy
 from tests.blackbox.network import Network
 
 _PORT: Final = 9092
@@ -39,6 +39,8 @@ _BROKER_FLAGS: Final = (
 )  # fmt: skip
 _COORDINATOR_FLAGS: Final = ("--group-session-timeout-ms=6000", "--group-heartbeat-interval-ms=500")
 _HEALTHY_S: Final = 180.0
+_START_S: Final = 600.0
+"""How long it takes to start says something of the machine, and nothing of the cluster."""
 _STOP_S: Final = 20.0
 
 
@@ -65,12 +67,13 @@ class BlackBox:
     coordinators: int = 2
     allocators: int = 2
     etcds: int = 3
-    clients: int = 4
+    clients: int = 5
     is_real: bool = True
     plant: str = ""
     nodes: dict[str, Node] = field(default_factory=dict)
     network: Network = field(init=False)
     etcd: EtcdBinary = field(default_factory=find_etcd)
+    _ended: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         names = [f"{kind}-{number}" for kind, count in self._counts.items() for number in range(count)]
@@ -156,7 +159,7 @@ class BlackBox:
         for node in self.nodes.values():
             node.disk.make()
             node.process.start()
-        self.wait_healthy()
+        self.wait_healthy(_START_S)
 
     def spawn(self, name: str, *words: str) -> subprocess.Popen[bytes]:
         """Starts a module of ours where this client is, with the plant; its words go to a log of its own."""
@@ -166,6 +169,8 @@ class BlackBox:
 
     def problem(self) -> str:
         """What is not healthy, in words; empty when all is."""
+        if ended := [node.name for node in self.nodes.values() if not node.process.running]:
+            return f"{', '.join(ended)} does not run"
         try:
             with Client(self.servers, default_api_timeout_ms=2_000, bootstrap_timeout_ms=2_000) as client:
                 health = client.admin.cluster_health()
@@ -176,28 +181,44 @@ class BlackBox:
         return "; ".join(health.problems)
 
     def wait_healthy(self, seconds: float = _HEALTHY_S) -> float:
-        """Returns after how many seconds every partition has its full ISR. Raises `HarnessError`."""
+        """Returns after how many seconds every partition has its full ISR. Raises `NotHealthy`."""
         began = time.monotonic()
         while problem := self.problem():
+            self._restart_ended()
             dead = [n.process.last_words() for n in self.nodes.values() if not n.process.running]
             if time.monotonic() > began + seconds:
-                raise HarnessError(f"the cluster is not healthy after {seconds:.0f} s: {problem} {dead[:2]}")
+                raise NotHealthy(f"the cluster is not healthy after {seconds:.0f} s: {problem} {dead[:2]}")
             time.sleep(0.2)
         return time.monotonic() - began
 
     def ended_alone(self) -> list[str]:
-        """Processes that ended though no fault holds them down, with their last words; they are started again."""
-        found = []
+        """Processes that ended though no fault held them down, with their last words; they are started again."""
+        self._restart_ended()
+        found, self._ended = self._ended, []
+        return found
+
+    def _restart_ended(self) -> None:
         for node in self.nodes.values():
             if not node.is_down and node.process.popen is not None and not node.process.running:
-                found.append(f"{node.name} ended by itself: {node.process.last_words()}")
+                status = node.process.popen.returncode
+                self._ended.append(f"{node.name} ended by itself with {status}: {node.process.last_words()}")
                 node.process.start()
-        return found
 
     def kill(self, node: Node) -> None:
         """SIGKILL; it stays down until `revive`."""
         node.is_down = True
         node.process.kill()
+
+    def stop_one(self, node: Node) -> None:
+        """SIGTERM; it stays down until `revive`."""
+        node.is_down = True
+        node.process.kill(signal.SIGTERM)
+
+    def await_end(self, node: Node) -> int:
+        """A stopped process has ended, or is killed; its id."""
+        assert node.process.popen is not None, f"{node.name} was never started"
+        _wait(node)
+        return node.process.popen.pid
 
     def revive(self, node: Node) -> None:
         """Starts it again."""

@@ -3,14 +3,17 @@
 Rule 1: `begin` returns what ends it; ending is always tried, also when the torture is interrupted.
 Rule 2: a fault that may not happen at this moment raises `NotNow`, and is counted as such.
 Rule 3: after `heal_all` nothing is cut, slow, frozen, full or down, whatever happened before.
+Rule 4: each fault that was done is looked for at the machine (`evidence.py`): `seen` counts those that were found there,
+        `unseen` those that were not, because nothing met them or because they were not done.
 """
 
 from __future__ import annotations
 
 import contextlib
-import shutil
 import signal
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
@@ -18,21 +21,27 @@ from typing import Final, TypeVar
 
 from tests.blackbox.cluster import BlackBox, Node
 from tests.blackbox.etcd_backup import restore
+from tests.blackbox.evidence import is_gone, is_stopped
 from tests.blackbox.host import ROOT, HarnessError
 from tests.blackbox.plan import Fault, cuts
 from tests.blackbox.rot import Flip, flip_in
 from tests.blackbox.torture import Heal, NotNow
+from tests.blackbox.wrapped import seen_file
 
 _HOUR_MS: Final = 3_600_000
+_JUMPS_MS: Final = (-_HOUR_MS, -5_000, -200, 200, 5_000, _HOUR_MS)
+_SCRUB_S: Final = 60.0
 _SLOW_ON_S: Final = 0.25
 
 
 class Faults:
-    """Does harm to a cluster. `kill_client` and `freeze_client` are given by who runs the clients."""
+    """Does harm to a cluster. `kill_client` and `signal_client` are of who runs the clients; they return a process id."""
 
     def __init__(
-        self, box: BlackBox, kill_client: Callable[[str], None], signal_client: Callable[[str, int], None]
+        self, box: BlackBox, kill_client: Callable[[str], int], signal_client: Callable[[str, int], int]
     ) -> None:
+        self.seen: Counter[str] = Counter()
+        self.unseen: Counter[str] = Counter()
         self.flips: list[Flip] = []
         self.backup: Path | None = None
         self._box = box
@@ -42,7 +51,27 @@ class Faults:
 
     def begin(self, fault: Fault) -> Heal:
         """Does it. Raises `NotNow`, or `HarnessError`."""
-        return DEEDS[fault.kind](self, fault)
+        try:
+            return DEEDS[fault.kind](self, fault)
+        except OSError as error:
+            raise HarnessError(f"{fault} could not be done: {error}") from error
+
+    def _look(self, fault: Fault, is_there: bool) -> None:
+        """See rule 4."""
+        (self.seen if is_there else self.unseen)[fault.kind] += 1
+
+    def taken_effects(self) -> tuple[Counter[str], Counter[str]]:
+        """`seen` and `unseen`, which begin anew."""
+        found = self.seen, self.unseen
+        self.seen, self.unseen = Counter(), Counter()
+        return found
+
+    def unmended(self) -> list[Flip]:
+        """Flips whose wrong bytes are still there when scrubbing should have met them."""
+        deadline = time.monotonic() + _SCRUB_S
+        while (left := [flip for flip in self.flips if flip.is_there()]) and time.monotonic() < deadline:
+            time.sleep(0.5)
+        return left
 
     def heal_all(self) -> None:
         """Everything that is not as it should be is brought in order."""
@@ -72,9 +101,24 @@ class Faults:
 
     def _kill(self, fault: Fault) -> Heal:
         nodes = self._targets(fault)
+        pids = [node.process.popen.pid for node in nodes if node.process.popen is not None]
         for node in nodes:
             self._box.kill(node)
+        self._look(fault, len(pids) == len(nodes) and all(map(is_gone, pids)))
         return lambda: self._revive(nodes, fault)
+
+    def _stop(self, fault: Fault) -> Heal:
+        """As an operator stops a process: SIGTERM. Who is not gone when it is to be started again is killed."""
+        nodes = self._targets(fault)
+        for node in nodes:
+            self._box.stop_one(node)
+
+        def heal() -> None:
+            pids = [self._box.await_end(node) for node in nodes]
+            self._look(fault, all(map(is_gone, pids)))
+            self._revive(nodes, fault)
+
+        return heal
 
     def _revive(self, nodes: list[Node], fault: Fault) -> None:
         """In a random order."""
@@ -85,19 +129,28 @@ class Faults:
         nodes = self._targets(fault)
         for node in nodes:
             node.process.kill(signal.SIGSTOP)
-        return lambda: _each(lambda node: node.process.kill(signal.SIGCONT), nodes)
+
+        def heal() -> None:
+            self._look(fault, all(node.process.popen and is_stopped(node.process.popen.pid) for node in nodes))
+            _each(lambda node: node.process.kill(signal.SIGCONT), nodes)
+
+        return heal
 
     def _kill_a_client(self, fault: Fault) -> Heal:
-        for name in fault.targets:
-            self._kill_client(name)
+        pids = [self._kill_client(name) for name in fault.targets]
+        self._look(fault, all(map(is_gone, pids)))
         return lambda: None
 
     def _freeze_client(self, fault: Fault) -> Heal:
-        for name in fault.targets:
-            self._signal_client(name, signal.SIGSTOP)
-        return lambda: _each(lambda name: self._signal_client(name, signal.SIGCONT), fault.targets)
+        pids = [self._signal_client(name, signal.SIGSTOP) for name in fault.targets]
 
-    def _etcd_restore(self, _fault: Fault) -> Heal:
+        def heal() -> None:
+            self._look(fault, all(map(is_stopped, pids)))
+            _each(lambda name: self._signal_client(name, signal.SIGCONT), fault.targets)
+
+        return heal
+
+    def _etcd_restore(self, fault: Fault) -> Heal:
         if self.backup is None:
             raise NotNow("there is no backup of etcd")
         members = self._box.of_kind("etcd")
@@ -110,6 +163,8 @@ class Faults:
         def heal() -> None:
             for node in members:
                 restore(self._box, node, backup)
+            self._look(fault, all((node.disk.place / "data" / "member").is_dir() for node in members))
+            for node in members:
                 self._box.revive(node)
 
         return heal
@@ -117,54 +172,97 @@ class Faults:
     # ------------------------------------------------------------ the network
 
     def _partition(self, fault: Fault) -> Heal:
-        self._box.network.cut(cuts(fault, self._names))
-        return lambda: self._box.network.cut([])
+        network = self._box.network
+        network.cut(cuts(fault, self._names))
+
+        def heal() -> None:
+            self._look(fault, network.cut_packets() > 0)
+            network.cut([])
+
+        return heal
 
     def _lossy(self, fault: Fault) -> Heal:
-        self._box.network.lose(fault.targets, Random(fault.chance).choice([0.02, 0.1, 0.3]))
-        return lambda: self._box.network.lose([], 0.5)
+        network = self._box.network
+        network.lose(fault.targets, Random(fault.chance).choice([0.02, 0.1, 0.3]))
+
+        def heal() -> None:
+            self._look(fault, network.lost_packets() > 0)
+            network.lose([], 0.5)
+
+        return heal
 
     def _slow(self, fault: Fault) -> Heal:
         (name,) = fault.targets
-        self._box.network.slow(name, Random(fault.chance).choice([200, 1_000, 5_000]))
-        return lambda: self._box.network.quicken(name)
+        network = self._box.network
+        network.slow(name, Random(fault.chance).choice([200, 1_000, 5_000]))
+
+        def heal() -> None:
+            self._look(fault, network.held_packets(name) > 0)
+            network.quicken(name)
+
+        return heal
 
     # ------------------------------------------------------------ disks
 
     def _power_cut(self, fault: Fault) -> Heal:
         """All of them at the same moment: nobody does anything between the cut and its end."""
         nodes = self._targets(fault)
+        self._pull_the_plug(nodes)
+
+        def heal() -> None:
+            lost = [node.disk.plug_in() for node in nodes]
+            self._look(fault, all(lost))
+            self._revive(nodes, fault)
+
+        return heal
+
+    def _power_cut_loss(self, fault: Fault) -> Heal:
+        """All brokers lose their power, and one of them its disk: what is synced is on the others."""
+        self._require_whole()
+        nodes = self._targets(fault)
+        self._pull_the_plug(nodes)
+
+        def heal() -> None:
+            lost = [node.disk.plug_in() for node in nodes]
+            disk = nodes[0].disk
+            disk.lose_all()
+            self._look(fault, all(lost) and disk.is_empty())
+            self._revive(nodes, fault)
+
+        return heal
+
+    def _pull_the_plug(self, nodes: list[Node]) -> None:
         for node in nodes:
             node.process.kill(signal.SIGSTOP)
         for node in nodes:
             node.disk.cut_power()
             self._box.kill(node)
 
-        def heal() -> None:
-            for node in nodes:
-                node.disk.plug_in()
-            self._revive(nodes, fault)
-
-        return heal
-
     def _disk_full(self, fault: Fault) -> Heal:
         (node,) = self._targets(fault)
-        node.disk.fill()
+        self._look(fault, node.disk.fill())
         return node.disk.empty_ballast
 
     def _disk_hangs(self, fault: Fault) -> Heal:
         (node,) = self._targets(fault)
         node.disk.freeze()
-        return node.disk.thaw
+
+        def heal() -> None:
+            self._look(fault, node.disk.is_frozen())
+            node.disk.thaw()
+
+        return heal
 
     def _disk_slow(self, fault: Fault) -> Heal:
         """It hangs for a quarter of a second again and again."""
         (node,) = self._targets(fault)
         ended = threading.Event()
+        hangs: list[bool] = []
 
         def hang_again_and_again() -> None:
             while not ended.wait(_SLOW_ON_S / 5):
                 node.disk.freeze()
+                hangs.append(node.disk.is_frozen())
                 ended.wait(_SLOW_ON_S)
                 node.disk.thaw()
 
@@ -174,6 +272,7 @@ class Faults:
         def heal() -> None:
             ended.set()
             thread.join()
+            self._look(fault, bool(hangs) and all(hangs))
 
         return heal
 
@@ -184,19 +283,16 @@ class Faults:
         if found is None:
             raise NotNow("there is no byte to turn")
         self.flips.append(found)
+        self._look(fault, found.is_there())
         return lambda: None
 
     def _lost_disk(self, fault: Fault) -> Heal:
         self._require_whole()
         (node,) = self._targets(fault)
         self._box.kill(node)
-        data = node.disk.place / "data"
-        shutil.rmtree(data)
-
-        def heal() -> None:
-            self._box.revive(node)
-
-        return heal
+        node.disk.lose_all()
+        self._look(fault, node.disk.is_empty())
+        return lambda: self._box.revive(node)
 
     def _require_whole(self) -> None:
         """A replica may lose what it has when every other one has it too, and no rot of an earlier fault is left."""
@@ -209,15 +305,26 @@ class Faults:
 
     def _clock(self, fault: Fault) -> Heal:
         random = Random(fault.chance)
-        for name in fault.targets:
-            (ROOT / "clocks" / name).write_text(str(random.choice([-_HOUR_MS, -5_000, -200, 200, 5_000, _HOUR_MS])))
-        return lambda: _each(lambda name: (ROOT / "clocks" / name).unlink(missing_ok=True), fault.targets)
+        moved = {ROOT / "clocks" / name: str(random.choice(_JUMPS_MS)) for name in fault.targets}
+        for file, jump_ms in moved.items():
+            Path(seen_file(str(file))).unlink(missing_ok=True)
+            file.write_text(jump_ms)
+
+        def heal() -> None:
+            self._look(fault, all(_text(Path(seen_file(str(file)))) == jump_ms for file, jump_ms in moved.items()))
+            _each(lambda file: file.unlink(missing_ok=True), moved)
+
+        return heal
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
 
 
 T = TypeVar("T")
 
 
-def _each(deed: Callable[[T], None], targets: Iterable[T]) -> None:
+def _each(deed: Callable[[T], object], targets: Iterable[T]) -> None:
     for target in targets:
         deed(target)
 
@@ -225,6 +332,7 @@ def _each(deed: Callable[[T], None], targets: Iterable[T]) -> None:
 DEEDS: Final[dict[str, Callable[[Faults, Fault], Heal]]] = {
     "kill": Faults._kill,
     "kill-all": Faults._kill,
+    "stop": Faults._stop,
     "kill-client": Faults._kill_a_client,
     "freeze": Faults._freeze,
     "freeze-client": Faults._freeze_client,
@@ -239,6 +347,7 @@ DEEDS: Final[dict[str, Callable[[Faults, Fault], Heal]]] = {
     "slow": Faults._slow,
     "power-cut": Faults._power_cut,
     "power-cut-all": Faults._power_cut,
+    "power-cut-loss": Faults._power_cut_loss,
     "disk-full": Faults._disk_full,
     "disk-hangs": Faults._disk_hangs,
     "disk-slow": Faults._disk_slow,

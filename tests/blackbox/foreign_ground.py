@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -21,7 +22,7 @@ from oncelog.errors import OncelogError
 from oncelog.sync import Client
 from oncelog_runtime.adapters.child import dying_with_parent
 from tests.blackbox.clients import Clients
-from tests.blackbox.host import HarnessError
+from tests.blackbox.host import HarnessError, NotHealthy
 from tests.blackbox.plan import Fault
 from tests.blackbox.torture import Heal
 
@@ -119,11 +120,19 @@ class ForeignGround:
             if not problem:
                 return time.monotonic() - began
             time.sleep(0.5)
-        raise HarnessError(f"the cluster is not healthy after {_HEALTHY_S:.0f} s: {problem}")
+        raise NotHealthy(f"the cluster is not healthy after {_HEALTHY_S:.0f} s: {problem}")
+
+    def left_over(self) -> list[str]:
+        """Its disks cannot be seen."""
+        return []
 
     def restarted(self) -> list[str]:
         """Nobody looks at its processes."""
         return []
+
+    def effects(self) -> tuple[Counter[str], Counter[str]]:
+        """What a command does nobody knows here."""
+        return Counter(), Counter()
 
     def logs(self) -> list[Path]:
         """Its files cannot be seen."""

@@ -24,6 +24,7 @@ BRIDGE: Final = "olt-bridge"
 ROOT: Final = Path("/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()) / "oncelog-torture"
 """In memory where that can be: the disks of a cluster on one machine would share its one disk."""
 _LOCK: Final = Path(tempfile.gettempdir()) / "oncelog-torture.lock"
+_TOOLS: Final = ("ip", "tc", "nsenter", "iptables", "losetup", "mkfs.ext4", "mount", "umount")
 _FITHAW: Final = 0xC0045878
 _COMMAND_S: Final = 30.0
 _GONE_S: Final = 10.0
@@ -31,6 +32,10 @@ _GONE_S: Final = 10.0
 
 class HarnessError(Exception):
     """The harness itself cannot go on; the message says what to do."""
+
+
+class NotHealthy(HarnessError):
+    """Everything is healed, and the cluster is not in order after a long time: its fault, or the machine is too slow."""
 
 
 def run(*words: str, given: str = "", check: bool = True) -> str:
@@ -63,7 +68,7 @@ def missing() -> list[str]:
     """What this machine lacks for a whole torture, one sentence each."""
     if os.geteuid() != 0:
         return ["this user is not root: network namespaces, mounts and packet filters need root"]
-    tools = [tool for tool in ("ip", "nsenter", "iptables", "losetup", "mkfs.ext4", "mount") if not shutil.which(tool)]
+    tools = [tool for tool in _TOOLS if not shutil.which(tool)]
     if tools:
         return [f"these programs are missing: {', '.join(tools)} (packages iproute2, util-linux, iptables, e2fsprogs)"]
     return [*_tried("network namespaces", _try_namespace), *_tried("mounts of images by a loop device", _try_image)]

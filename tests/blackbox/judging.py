@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from oncelog import errors
-from oncelog.core.batch.header import HEADER_BYTES, read_header
+from oncelog.core.batch.header import HEADER_BYTES, PREFIX_BYTES, read_header
 from oncelog.sync import Client
 from tests.simulation.checker import check
 from tests.simulation.copier import differences
@@ -26,6 +26,10 @@ _READ_S: Final = 90.0
 _TRANSFER_S: Final = 20.0
 _MUST_SUCCEED: Final = ("send", "txn", "poll")
 _SENDING: Final = ("send", "txn")
+_FOLLOWING: Final = ("poll", "peek")
+_NEED_FINAL: Final = frozenset({"lost-write", "torn-transaction"})
+_OWN: Final = "__"
+"""How the names of the cluster's own topics begin."""
 
 
 @dataclass(slots=True)
@@ -34,13 +38,22 @@ class Round:
 
     number: int
     operations: Counter[str] = field(default_factory=Counter)
+    succeeded: int = 0
+    """Operations that succeeded while the load and its faults were on; a poll that returned nothing does not count."""
     faults: Counter[str] = field(default_factory=Counter)
+    seen: Counter[str] = field(default_factory=Counter)
+    """Of the faults those that the machine shows: packets that were dropped, a process that stood still (`evidence.py`)."""
+    unseen: Counter[str] = field(default_factory=Counter)
     not_now: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     anomalies: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    stall_s: float = 0.0
+    """The longest time in which the machine gave the harness itself no processor: pauses of that length are the machine's."""
     healthy_s: float = 0.0
     settled_s: float = 0.0
+    lag_s: float = 0.0
+    """The longest time from the acknowledgement of a send to the first poll that returned it."""
     pauses_s: dict[str, float] = field(default_factory=dict)
     """By kind of operation: the longest time in which none succeeded."""
     pause_after: dict[str, float] = field(default_factory=dict)
@@ -61,18 +74,20 @@ def settled(servers: str, topics: Iterable[str]) -> dict[Key, int]:
         except errors.OncelogError as error:
             problem = str(error)
         else:
-            open_ones = [
-                f"{t}-{p}: LSO {o.last_stable_offset}, high watermark {o.high_watermark}"
-                for t, by in offsets.items()
-                for p, o in by.items()
-                if o.last_stable_offset != o.high_watermark
-            ]
-            if not open_ones:
+            problem = "; ".join(unsettled(offsets))
+            if not problem:
                 return {(t, p): o.high_watermark for t, by in offsets.items() for p, o in by.items()}
-            problem = "; ".join(open_ones)
         if time.monotonic() > deadline:
             raise TimeoutError(f"not-live: after {SETTLE_S:.0f} s {problem}")
         time.sleep(0.2)
+
+
+def unsettled(offsets: Mapping[str, Mapping[int, Any]]) -> Iterator[str]:
+    """A sentence for each partition on which a transaction is open."""
+    for topic, by_partition in offsets.items():
+        for partition, ends in by_partition.items():
+            if ends.last_stable_offset != ends.high_watermark:
+                yield f"{topic}-{partition}: LSO {ends.last_stable_offset}, high watermark {ends.high_watermark}"
 
 
 def read_from_each(servers: str, ends: Mapping[Key, int], brokers: Iterable[int]) -> dict[int, dict[Key, Records]]:
@@ -114,7 +129,7 @@ def _leads(client: Client, key: Key, broker: int) -> bool:
             problem = str(error)
             time.sleep(0.2)
         time.sleep(0.02)
-    raise TimeoutError(f"broker {broker} does not lead {key} after {_TRANSFER_S:.0f} s: {problem}")
+    raise TimeoutError(f"not-led: broker {broker} does not lead {key} after {_TRANSFER_S:.0f} s: {problem}")
 
 
 def replicas_that_differ(reads: Mapping[int, dict[Key, Records]]) -> Iterator[str]:
@@ -138,28 +153,40 @@ def batches_of(folder: Path) -> dict[int, bytes]:
     """The batches of a partition's log by base offset, as they lie in its files."""
     found: dict[int, bytes] = {}
     for path in sorted(folder.glob("*.log")):
-        data, position = path.read_bytes(), 0
+        data, position, offset = path.read_bytes(), 0, int(path.stem)
         while position + HEADER_BYTES <= len(data):
-            header = read_header(data, position)
+            try:
+                header = read_header(data, position)
+            except errors.OncelogError:
+                found[offset] = data[position:]  # rot: the other replicas have a batch here
+                break
             if header.batch_length < HEADER_BYTES:
                 break
             found[header.base_offset] = data[position : position + header.batch_length]
             position += header.batch_length
+            offset = header.next_offset
     return found
 
 
-def files_that_differ(logs: Iterable[Path], prefixes: tuple[str, ...]) -> Iterator[str]:
-    """A sentence for each partition whose replicas are not the same bytes. `logs`: each broker's folder of partitions."""
+def files_that_differ(logs: Iterable[Path], prefixes: tuple[str, ...], replicas: int = 1) -> Iterator[str]:
+    """A sentence for each partition whose replicas are not the same bytes, or fewer than `replicas`.
+
+    `logs`: each broker's folder of partitions. The cluster's own topics are never at rest, and each broker may compact them for
+    itself: of these, batches of one offset and one length are compared.
+    """
     folders: dict[str, list[Path]] = defaultdict(list)
     for place in logs:
         for folder in sorted(place.iterdir()) if place.exists() else ():
-            if folder.name.startswith(prefixes):
+            if folder.name.startswith((*prefixes, _OWN)):
                 folders[folder.name].append(folder)
     for name, places in sorted(folders.items()):
+        compare = _own_difference if name.startswith(_OWN) else _difference
+        if len(places) < replicas:
+            yield f"replica-missing: {name} lies in {len(places)} folders: {[str(place.parent) for place in places]}"
         (one, *others) = places
         mine = batches_of(one)
         for other in others:
-            if text := _difference(mine, batches_of(other)):
+            if text := compare(mine, batches_of(other)):
                 yield f"replica-differs: {name} in {one.parent} and {other.parent}: {text}"
 
 
@@ -174,6 +201,14 @@ def _difference(one: dict[int, bytes], other: dict[int, bytes]) -> str:
     return "" if max(one) == max(other) else f"the last batches begin at {max(one)} and {max(other)}"
 
 
+def _own_difference(one: dict[int, bytes], other: dict[int, bytes]) -> str:
+    for offset in sorted(one.keys() & other.keys()):
+        mine, theirs = one[offset], other[offset]
+        if len(mine) == len(theirs) and mine[PREFIX_BYTES:] != theirs[PREFIX_BYTES:]:
+            return f"at offset {offset}: {len(mine)} other bytes"
+    return ""
+
+
 # ---------------------------------------------------------------- the history
 
 
@@ -182,9 +217,25 @@ def anomalies(history: History, final: Mapping[Key, Records], copies: tuple[str,
     judged = {key: records for key, records in final.items() if key[0] != copies[1]}
     found = [str(anomaly) for anomaly in check(history, judged)]
     found += [f"copy-differs: {text}" for text in differences(dict(final), dict(final), copies)]
-    succeeded = {operation.kind for operation in history.operations if operation.status is Status.OK}
-    found += [f"no-success: no {kind} succeeded" for kind in _MUST_SUCCEED if kind not in succeeded]
+    did = {operation.kind for operation in history.operations if operation.status is Status.OK}
+    found += [f"no-success: no {kind} succeeded" for kind in _MUST_SUCCEED if kind not in did]
     return found
+
+
+def anomalies_of_reads(history: History) -> list[str]:
+    """What a round shows whose final read was never done: all but what needs it to be known."""
+    final: dict[Key, Records] = {}
+    return [str(anomaly) for anomaly in check(history, final) if anomaly.name not in _NEED_FINAL]
+
+
+def succeeded(history: History, begin_ms: int, end_ms: int) -> int:
+    """How many operations succeeded in this time, but for polls that returned nothing."""
+    return sum(
+        operation.status is Status.OK
+        and begin_ms <= operation.completed_ms <= end_ms
+        and (operation.kind not in _FOLLOWING or bool(operation.reads))
+        for operation in history.operations
+    )
 
 
 def counted(history: History) -> Counter[str]:

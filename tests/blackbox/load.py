@@ -6,6 +6,7 @@ Rule 1: SIGUSR1 ends it: writers end after what they are doing; readers and copi
         everything, which stands still by then.
 Rule 2: a killed process is replaced by another life, whose transactional ids are the same: the old ones are fenced.
 Rule 3: each round has topics of its own.
+Rule 4: what limits it is the cluster: a process has many operations under way, so that a slow machine has no idle clients.
 """
 
 from __future__ import annotations
@@ -28,8 +29,15 @@ from tests.simulation.recorded import RETRY_S
 from tests.simulation.topics import COPY, PARTITIONS, WORK, SimTopic
 from tests.simulation.workload import Workload, hasty
 
-ROLES: Final = ("senders", "transactions", "readers", "copiers")
-_PAUSE_MAX_S: Final = 0.12
+ROLES: Final = ("senders", "transactions", "readers", "copiers", "helpers")
+"""`helpers` are members of the copiers' group in a process of their own, so that partitions go to and from a process that is
+frozen, cut off or killed."""
+_PAUSE_MAX_S: Final = 0.08
+_BURST_MAX: Final = 64
+"""Sends that one task has under way at the same time."""
+_TASKS: Final = 6
+"""Of one process that writes; the last of them gives up early."""
+_SNAPSHOOTERS: Final = 3
 _DRAIN_S: Final = 120.0
 _REPLICAS: Final = 3
 
@@ -82,16 +90,16 @@ class _RealCluster:
 class BlackBoxLoad(Workload):
     """The simulation's load on a real cluster, with a journal for its history. `name` tells its processes from others."""
 
-    def __init__(self, servers: str, name: str, life: int, number: str, journal: Path) -> None:
+    def __init__(self, servers: str, name: str, life: int, number: str, journal: Path, seed: int = 0) -> None:
         topics = topics_of(number)
-        super().__init__(_RealCluster(servers, f"{name}:{life}"), topics)  # type: ignore[arg-type]
+        super().__init__(_RealCluster(servers, f"{seed}:{name}:{life}"), topics)  # type: ignore[arg-type]
         self.history: JournaledHistory = JournaledHistory(journal, life)
         self.pause_max_s = _PAUSE_MAX_S
         self._servers = servers
         self._name = name
         self._life = life
         self._number = number
-        self._random = Random(f"{name}:{life}:own")
+        self._random = Random(f"{seed}:{name}:{life}:own")
         self._ended = asyncio.Event()
 
     def now_ms(self) -> int:
@@ -116,24 +124,41 @@ class BlackBoxLoad(Workload):
 
     def tasks(self, role: str) -> list[Coroutine[Any, Any, None]]:
         """What a process of this role does at the same time."""
-        names = [f"{self._name}/{self._life}-{role}-{i}" for i in range(4)]
+        names = [f"{self._name}/{self._life}-{role}-{i}" for i in range(_TASKS)]
+        *patient, last = names
         impatient = hasty(self._random)
         if role == "senders":
-            return [*(self.sender(name) for name in names[:3]), self.sender(names[3], impatient)]
+            return [*map(self.sender, patient), self.sender(last, impatient)]
         if role == "transactions":
-            ids = [f"{self._name}-{self._number}-{i}" for i in range(4)]
-            patient = [self.transactor(name, id_) for name, id_ in zip(names[:3], ids, strict=False)]
-            return [*patient, self.transactor(names[3], ids[3], impatient)]
+            ids = {name: f"{self._name}-{self._number}-{i}" for i, name in enumerate(names)}
+            return [
+                *(self.transactor(name, ids[name]) for name in patient),
+                self.transactor(last, ids[last], impatient),
+            ]
         if role == "copiers":
-            return [self._copy()]
-        return [self._follow(names[0], "poll"), self._follow(names[1], "peek"), self.snapshooter(names[2])]
+            return [self._copy(is_last=True)]
+        if role == "helpers":
+            return [self._copy(is_last=False)]
+        follow = [self._follow(names[0], "poll"), self._follow(names[1], "peek")]
+        return [*follow, *map(self.snapshooter, names[2 : 2 + _SNAPSHOOTERS])]
 
-    async def _copy(self) -> None:
+    async def send_some(self, producer: Any, name: str, random: Random, count: int) -> None:
+        """As in the simulation, and more of them at the same time."""
+        for _ in range(count):
+            if self.stopping:
+                return
+            burst = random.randint(1, random.choice([4, _BURST_MAX // 4, _BURST_MAX]))
+            await asyncio.gather(*(self._send(producer, name, random) for _ in range(burst)))
+            await asyncio.sleep(random.random() * self.pause_max_s)
+
+    async def _copy(self, *, is_last: bool) -> None:
+        """`is_last`: who copies to where everything ends; others leave when they are asked to, and it takes what was theirs."""
         source, target = f"{WORK}-{self._number}", f"{COPY}-{self._number}"
-        copier = Copier(self, source, target, group=f"{self._name}-{self._number}")
+        copier = Copier(self, source, target, f"{self._name}-{self._number}", f"copiers-{self._number}")
         running = asyncio.create_task(copier.main())
         await self._ended.wait()
-        copier.finish_at({key: end for key, end in (await self._ends()).items() if key[0] == source})
+        ends = await self._ends() if is_last else {}
+        copier.finish_at({key: end for key, end in ends.items() if key[0] == source})
         await asyncio.wait_for(running, _DRAIN_S)
 
     async def _follow(self, name: str, kind: str) -> None:
@@ -171,7 +196,7 @@ class BlackBoxLoad(Workload):
 
 async def run(args: argparse.Namespace) -> None:
     """Until SIGUSR1, and then to the end."""
-    load = BlackBoxLoad(args.servers, args.name, args.life, args.round, args.journal)
+    load = BlackBoxLoad(args.servers, args.name, args.life, args.round, args.journal, args.seed)
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, load.stop)
     load.end(load.begin(args.name, "started"), Status.OK)
     async with asyncio.TaskGroup() as group:
@@ -188,6 +213,7 @@ def main() -> None:
     parser.add_argument("--life", type=int, required=True)
     parser.add_argument("--round", required=True)
     parser.add_argument("--journal", type=Path, required=True)
+    parser.add_argument("--seed", type=int, default=0)
     asyncio.run(run(parser.parse_args()))
 
 

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from tests.blackbox.evidence import packets_dropped, packets_held
 from tests.blackbox.host import BRIDGE, PREFIX, run
 
 _NET: Final = "10.77.0"
@@ -26,6 +27,8 @@ class Network:
         self.is_real = is_real
         base = _NET if is_real else "127.77.0"
         self.addresses = {name: f"{base}.{_FIRST + number}" for number, name in enumerate(names)}
+        self._rules: dict[tuple[str, str], list[str]] = {}
+        """What stands in the chains of each node: only what changes is written, so a cut begins everywhere at once."""
 
     def make(self) -> None:
         """Makes bridge, namespaces and links."""
@@ -79,13 +82,34 @@ class Network:
         """Ends `slow`."""
         self._inside(name, "tc", "qdisc", "del", "dev", "eth0", "root", check=False)
 
+    # ------------------------------------------------------------ evidence
+
+    def cut_packets(self) -> int:
+        """What the present cuts have dropped."""
+        return self._dropped(_CUT_CHAIN)
+
+    def lost_packets(self) -> int:
+        """What the present losses have dropped."""
+        return self._dropped(_LOSS_CHAIN)
+
+    def held_packets(self, name: str) -> int:
+        """How often `slow` made a packet of this node wait."""
+        return packets_held(self._inside(name, "tc", "-s", "qdisc", "show", "dev", "eth0"))
+
+    def _dropped(self, chain: str) -> int:
+        hit = [name for (name, where), rules in self._rules.items() if where == chain and rules]
+        return sum(packets_dropped(self._inside(name, "iptables", "-L", chain, "-n", "-v", "-x")) for name in hit)
+
     # ------------------------------------------------------------ inside
 
     def _replace(self, name: str, chain: str, rules: Sequence[str]) -> None:
+        if self._rules.get((name, chain), []) == list(rules):
+            return
+        self._rules[name, chain] = list(rules)
         text = "\n".join(["*filter", f":{chain} -", *rules, "COMMIT", ""])
         self._inside(name, "iptables-restore", "--noflush", given=text)
 
-    def _inside(self, name: str, *words: str, given: str = "", check: bool = True) -> None:
+    def _inside(self, name: str, *words: str, given: str = "", check: bool = True) -> str:
         assert self.is_real, "a network of the loopback device is not cut"
         assert os.path.exists(f"/run/netns/{PREFIX}{name}"), f"{name} has no namespace"
-        run("nsenter", f"--net=/run/netns/{PREFIX}{name}", *words, given=given, check=check)
+        return run("nsenter", f"--net=/run/netns/{PREFIX}{name}", *words, given=given, check=check)

@@ -38,9 +38,10 @@ KINDS: Final[Mapping[str, Kind]] = {
     for kind in (
         Kind("kill", SERVING, (0.5, 6), (1, 2), weight=4, needs_real=False),
         Kind("kill-all", ("broker",), (0.2, 4), (99, 99), weight=1, needs_real=False),
+        Kind("stop", SERVING, (0.5, 6), (1, 2), weight=2, needs_real=False),
         Kind("kill-client", ("client",), (0.2, 1), weight=1, needs_real=False),
         Kind("freeze", SERVING, (1, 8), (1, 2), weight=3, needs_real=False),
-        Kind("freeze-client", ("client",), (2, 8), weight=1, needs_real=False),
+        Kind("freeze-client", ("client",), (2, 12), weight=1, needs_real=False),
         Kind("etcd-kill", ("etcd",), (1, 5), (1, 2), weight=2, needs_real=False),
         Kind("etcd-freeze", ("etcd",), (1, 4), weight=1, needs_real=False),
         Kind("etcd-restore", ("etcd",), (1, 2), (99, 99), weight=1, needs_real=False),
@@ -52,6 +53,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         Kind("slow", ("broker", "client"), (2, 6), weight=2),
         Kind("power-cut", ("broker",), (0.5, 5), weight=3),
         Kind("power-cut-all", ("broker",), (0.5, 3), (99, 99), weight=2),
+        Kind("power-cut-loss", ("broker",), (0.5, 3), (99, 99), weight=1),
         Kind("disk-full", ("broker",), (1, 6), weight=2),
         Kind("disk-hangs", ("broker",), (1, 6), weight=2),
         Kind("disk-slow", ("broker",), (2, 6), weight=2),
@@ -60,7 +62,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         Kind("lost-disk", ("broker",), (0.5, 4), weight=1, needs_real=False),
     )
 }
-LOSSES: Final = frozenset({"flip", "lost-disk"})
+LOSSES: Final = frozenset({"flip", "lost-disk", "power-cut-loss"})
 _QUIET_ROUND: Final = 4
 _FIRST_S: Final = 4.0
 _GAP_S: Final = 4.0

@@ -2,6 +2,9 @@
 
 Rule 1: a plant changes a process as it starts, through `tests.blackbox.wrapped`; production code knows nothing of it.
 Rule 2: `HUNTED` names twelve, each with the faults under which it shows; `--hunt` runs them one by one and tells the score.
+Rule 3: a rule is hunted when its absence can be seen from outside. One behind which another guard stands is not: a marker
+        that is never sent again is replaced when the leader asks for it, and what is acknowledged below
+        min_insync_replicas is lost only by a second loss, which the promise does not cover.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from typing import Final
 
 from oncelog_partition_leader.core.producers import producer_state
 from oncelog_partition_leader.core.producers.transactions import Transactions
+from oncelog_partition_leader.partition.scrubber import Scrubber
 from tests.simulation import planted_bugs
 from tests.simulation.planted_bugs import Plant, edit, without
 
@@ -25,21 +29,26 @@ OWN: Final = (
         "a batch that is sent again is in the log once",
         edit(producer_state, "_judge", ("return Duplicate(found", "return APPEND\n        return Duplicate(found")),
     ),
+    without(
+        "no-scrub",
+        "what rots is found though nobody reads it",
+        edit(Scrubber, "_pass", ("if partition is not None and partition.failed is None:", "if False:")),
+    ),
 )
 
 HUNTED: Final[Mapping[str, str]] = {
     "stable-is-high-watermark": "kill",
     "no-duplicate-check": "kill,freeze,partition-one,partition-one-way,lossy",
-    "commit-without-flush": "kill,freeze,partition-one",
-    "follower-ack-unsynced": "power-cut,power-cut-all",
-    "internal-not-fsync": "power-cut,power-cut-all",
-    "no-truncate-known-epoch": "kill,freeze,partition-one,partition-ring",
-    "marker-to-n-1": "kill,partition-one,freeze",
-    "snapshot-without-open": "kill,kill-all",
-    "complete-after-first-marker": "kill,freeze,partition-one",
-    "group-hands-over-early": "kill-client,freeze-client",
-    "unconfirmed-end": "freeze,partition-one,partition-ring",
-    "ack-below-min-isr": "partition-one,freeze,power-cut,lost-disk",
+    "commit-without-flush": "kill,freeze,partition-one,lossy",
+    "new-sequence-on-retry": "kill,freeze,partition-one-way,lossy",
+    "internal-not-fsync": "power-cut-all",
+    "follower-ack-unsynced": "power-cut-loss",
+    "no-truncate-known-epoch": "freeze,partition-one,partition-ring,partition-majority",
+    "answer-early": "kill,freeze,partition-one,partition-ring",
+    "snapshot-without-open": "kill,kill-all,stop",
+    "unconfirmed-end": "freeze,partition-ring,partition-majority,partition-one-way",
+    "group-commit-unfenced": "kill-client,freeze-client,partition-one",
+    "no-scrub": "flip",
 }
 """Plant -> faults under which it shows."""
 

@@ -54,12 +54,12 @@ class Report:
 
     def _rate(self) -> float:
         seconds = sum(one.seconds for one in self.rounds)
-        return round(sum(_total(self.rounds, "operations").values()) / seconds, 1) if seconds else 0.0
+        return round(sum(one.succeeded for one in self.rounds) / seconds, 1) if seconds else 0.0
 
     def _lines(self) -> Iterator[str]:
         verdict = "PASSED" if self.is_pass else "FAILED"
         loaded = sum(one.seconds for one in self.rounds)
-        yield f"{verdict}: {len(self.rounds)} rounds, {loaded:.0f} s of load, {self._rate():.0f} operations/s"
+        yield f"{verdict}: {len(self.rounds)} rounds, {loaded:.0f} s of load, {self._rate():.0f} operations/s succeeded"
         yield "setting    " + ", ".join(f"{name} {value}" for name, value in self.setting.items())
         if self.broken:
             yield f"broken     {self.broken}"
@@ -67,16 +67,30 @@ class Report:
         yield f"errors     {_listed(_total(self.rounds, 'errors'))}"
         faults = _total(self.rounds, "faults")
         yield f"faults     {sum(faults.values())}: {_listed(faults)}"
+        yield f"no effect  {_listed(_total(self.rounds, 'unseen'))}"
         yield f"not done   {_listed(_total(self.rounds, 'not_now'))}"
         yield f"healthy    after {_worst(one.healthy_s for one in self.rounds):.1f} s at the worst"
         yield f"settled    LSO = high watermark after {_worst(one.settled_s for one in self.rounds):.1f} s at the worst"
+        yield f"read       {_worst(one.lag_s for one in self.rounds):.1f} s after its acknowledgement at the worst"
+        stall_s = _worst(one.stall_s for one in self.rounds)
+        yield f"machine    gave the harness itself no processor for {stall_s:.1f} s at the worst"
         for title, name in (("pause of", "pauses_s"), ("pause with", "pause_after")):
             found = _worst_by_name(getattr(one, name) for one in self.rounds)
             yield f"{title:<10} " + (", ".join(f"{kind} {seconds:.1f} s" for kind, seconds in found.items()) or "-")
+        yield from map(_row, self.rounds)
         names = Counter(text.split(": ")[1] for text in self.anomalies)
         yield f"anomalies  {len(self.anomalies)}{': ' + _listed(names) if names else ''}"
         for text in self.anomalies[:_SHOWN]:
             yield f"  {text}"
+
+
+def _row(one: Round) -> str:
+    rate = one.succeeded / one.seconds if one.seconds else 0.0
+    pause = max(one.pauses_s.values(), default=0.0)
+    return (
+        f"  round {one.number}: {rate:.0f} operations/s, healthy after {one.healthy_s:.1f} s, pause {pause:.1f} s,"
+        f" {len(one.anomalies)} anomalies, {_listed(one.faults)}"
+    )
 
 
 def _plain(one: Round) -> dict[str, Any]:

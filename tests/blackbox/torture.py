@@ -3,6 +3,8 @@
 Rule 1: everything is healed before anything is judged, and the time that it takes is part of the report.
 Rule 2: what a round read is read again at the very end: nothing that was there once may be gone later.
 Rule 3: processes are started by the main thread alone: the kernel ends a child when the thread that started it ends.
+Rule 4: a cluster that does not heal, and reads that do not end, are anomalies too; what its clients saw until then is judged
+        all the same.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +22,7 @@ from oncelog.errors import OncelogError
 from oncelog.sync import Client
 from tests.blackbox import judging
 from tests.blackbox.clients import Clients
-from tests.blackbox.host import HarnessError
+from tests.blackbox.host import HarnessError, NotHealthy
 from tests.blackbox.journal import read_journals
 from tests.blackbox.judging import Round
 from tests.blackbox.load import topics_of
@@ -29,7 +32,6 @@ from tests.simulation.history import Key, Records
 
 _TICK_S: Final = 0.1
 _LOAD_AFTER_S: Final = 3.0
-_INTERNAL: Final = ("__transaction_state-", "__consumer_offsets-")
 Say = Callable[[str], None]
 Heal = Callable[[], None]
 
@@ -65,8 +67,14 @@ class Ground(Protocol):
     def wait_healthy(self) -> float:
         """Seconds until everything is in order. Raises `HarnessError`."""
 
+    def left_over(self) -> list[str]:
+        """Harm that should have been noticed and mended by now, and was not."""
+
     def restarted(self) -> list[str]:
         """Services that ended by themselves since the last call, and were started again."""
+
+    def effects(self) -> tuple[Counter[str], Counter[str]]:
+        """Kinds of faults since the last call: those that the machine shows, and those that it does not."""
 
     def logs(self) -> list[Path]:
         """Each broker's folder of partitions; empty where files cannot be looked at."""
@@ -74,13 +82,15 @@ class Ground(Protocol):
 
 @dataclass
 class Torture:
-    """`say` tells what happens as it happens."""
+    """`say` tells what happens as it happens. `until_found`: a round with an anomaly is the last one."""
 
     ground: Ground
     report: Report
     say: Say
+    until_found: bool = False
     _finals: dict[Key, Records] = field(default_factory=dict)
-    _prefixes: list[str] = field(default_factory=lambda: list(_INTERNAL))
+    _prefixes: list[str] = field(default_factory=list)
+    _replicas: int = 1
 
     def run(self, rounds: int, seconds: float) -> Report:
         """So many rounds with so many seconds of load each. A harness that cannot go on ends the run, and is no pass."""
@@ -90,6 +100,8 @@ class Torture:
                 self.report.rounds.append(one)
                 self._round(one, seconds)
                 self.say(f"round {number}: {sum(one.operations.values())} operations, {len(one.anomalies)} anomalies")
+                if self.until_found and one.anomalies:
+                    return self.report
             self._look_again(self.report.rounds[-1])
         except (HarnessError, OncelogError, TimeoutError) as error:
             self.report.broken = f"{type(error).__name__}: {error}"
@@ -108,21 +120,31 @@ class Torture:
                     config=topic.config,
                 )
         self._prefixes += [f"{topic.name}-" for topic in topics]
+        self._replicas = min(topic.replication_factor for topic in topics)
         clients = self.ground.clients(one.number)
         self.ground.before_round(clients)
         self.say(f"round {one.number} begins")
+        harmed, is_whole = [], False
+        began_ms = ended_ms = _now_ms()
         try:
             clients.start()
             began_ms = _now_ms()
-            harmed = self._harm(one, clients, self.ground.schedule(one.number, seconds), seconds)
+            harmed = self.harm(one, clients, self.ground.schedule(one.number, seconds), seconds)
             ended_ms = _now_ms()
             one.seconds = (ended_ms - began_ms) / 1000
             self._bring_in_order(one, clients)
+            is_whole = True
         finally:
             clients.kill_all()
-        history, errors = read_journals(clients.journals)
-        one.operations, one.pauses_s = judging.counted(history), judging.pauses(history, began_ms, ended_ms)
-        one.errors.update(f"{error['kind']} {error['name']}" for error in errors)
+            one.seen, one.unseen = self.ground.effects()
+            history, errors = read_journals(clients.journals)
+            one.operations = judging.counted(history)
+            one.succeeded = judging.succeeded(history, began_ms, ended_ms)
+            one.errors.update(f"{error['kind']} {error['name']}" for error in errors)
+            if not is_whole:
+                one.anomalies += judging.anomalies_of_reads(history)
+        one.pauses_s = judging.pauses(history, began_ms, ended_ms)
+        one.lag_s = judging.worst_lag_s(history)
         one.pause_after = judging.pauses_by_fault(history, began_ms, ended_ms, harmed)
         final = self._read(one, [key for topic in topics for key in topic.keys])
         one.anomalies += judging.anomalies(history, final, (topics[0].name, topics[1].name))
@@ -131,7 +153,9 @@ class Torture:
     def _bring_in_order(self, one: Round, clients: Clients) -> None:
         """The load goes on until the cluster is healthy; then writers end, and those who read reach the end."""
         self.ground.heal_all()
-        one.healthy_s = self.ground.wait_healthy()
+        one.healthy_s = self._healthy(one)
+        one.anomalies += self.ground.left_over()
+        one.healthy_s += self._healthy(one)
         self.say(f"round {one.number}: healthy after {one.healthy_s:.1f} s")
         names = [topic.name for topic in topics_of(self.ground.round_name(one.number))]
         one.anomalies += clients.end_writers()
@@ -144,19 +168,32 @@ class Torture:
         self.say(f"round {one.number}: settled after {one.settled_s:.1f} s")
         one.anomalies += clients.end_others()
 
-    def _harm(self, one: Round, clients: Clients, faults: list[Fault], seconds: float) -> list[tuple[str, int, int]]:
+    def _healthy(self, one: Round) -> float:
+        try:
+            return self.ground.wait_healthy()
+        except NotHealthy as error:
+            one.anomalies.append(f"not-healthy: {error}")
+            raise
+        finally:
+            self._note_ends(one)
+
+    def _note_ends(self, one: Round) -> None:
+        """A service that ends though nobody ended it is a finding."""
+        for text in self.ground.restarted():
+            one.anomalies.append(f"service-died: {text}")
+            self.say(text)
+
+    def harm(self, one: Round, clients: Clients, faults: list[Fault], seconds: float) -> list[tuple[str, int, int]]:
         """Lets the schedule happen; kind, begin and end of what was done, in milliseconds since 1970."""
         order, began = itertools.count(), time.monotonic()
         due: list[tuple[float, int, Fault, Heal | None]] = [(fault.at_s, next(order), fault, None) for fault in faults]
         heapq.heapify(due)
         done: list[tuple[str, int, int]] = []
         while (passed := time.monotonic() - began) < seconds or due:
-            for text in self.ground.restarted():
-                one.errors["service ended by itself"] += 1
-                self.say(text)
+            self._note_ends(one)
             one.anomalies += clients.ended_alone()
             if not due or due[0][0] > passed:
-                time.sleep(_TICK_S)
+                one.stall_s = max(one.stall_s, _slept_too_long())
                 continue
             _, _, fault, heal = heapq.heappop(due)
             if heal is not None:
@@ -184,11 +221,18 @@ class Torture:
     # ------------------------------------------------------------ reading
 
     def _read(self, one: Round, keys: list[Key]) -> dict[Key, Records]:
-        """The final read: from every replica."""
+        """The final read: from every replica. Raises `TimeoutError`, which is an anomaly by then."""
+        try:
+            return self._read_all(one, keys)
+        except TimeoutError as error:
+            one.anomalies.append(str(error))
+            raise
+
+    def _read_all(self, one: Round, keys: list[Key]) -> dict[Key, Records]:
         ends = judging.settled(self.ground.servers, dict.fromkeys(topic for topic, _ in keys))
         reads = judging.read_from_each(self.ground.servers, ends, self.ground.brokers)
         one.anomalies += judging.replicas_that_differ(reads)
-        one.anomalies += judging.files_that_differ(self.ground.logs(), tuple(self._prefixes))
+        one.anomalies += judging.files_that_differ(self.ground.logs(), tuple(self._prefixes), self._replicas)
         final: dict[Key, Records] = {}
         for found in reads.values():
             for key, records in found.items():
@@ -205,6 +249,13 @@ class Torture:
                 last.anomalies.append(
                     f"gone-later: {key} had {len(records)} records after its round, and {found} at the end"
                 )
+
+
+def _slept_too_long() -> float:
+    """Sleeps for a tick; by how many seconds longer it took: that long the machine gave this process no processor."""
+    began = time.monotonic()
+    time.sleep(_TICK_S)
+    return max(0.0, time.monotonic() - began - _TICK_S)
 
 
 def _now_ms() -> int:

@@ -4,6 +4,7 @@
 
 Rule 1: production code is changed in this process only, before the service's main program begins.
 Rule 2: CLOCK-FILE holds milliseconds that are added to the wall clock; without the file the clock is right.
+Rule 3: what the process reads there it writes into CLOCK-FILE.seen: the harness looks whether its clock was moved.
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ from oncelog_runtime.adapters.system import SystemClock
 _LOOK_NS: Final = 100_000_000
 
 
+def seen_file(path: str) -> str:
+    """Where a process writes how far its clock was moved."""
+    return f"{path}.seen"
+
+
 class MovedClock:
     """The milliseconds of a file, looked at ten times a second."""
 
@@ -34,12 +40,21 @@ class MovedClock:
         now = self._monotonic_ns()
         if now - self._looked_ns >= _LOOK_NS:
             self._looked_ns = now
-            try:
-                with open(self._path) as file:
-                    self._offset_ms = int(file.read() or 0)
-            except FileNotFoundError:
-                self._offset_ms = 0
+            self._moved_to(self._told_ms())
         return self._offset_ms
+
+    def _told_ms(self) -> int:
+        try:
+            with open(self._path) as file:
+                return int(file.read() or 0)
+        except FileNotFoundError:
+            return 0
+
+    def _moved_to(self, offset_ms: int) -> None:
+        if offset_ms != self._offset_ms:
+            self._offset_ms = offset_ms
+            with open(seen_file(self._path), "w") as file:
+                file.write(str(offset_ms))
 
 
 def move_clock(path: str) -> None:

@@ -349,7 +349,14 @@ class Calls(Looking):
             raise from_detail(failed.error)
 
     async def heartbeat(
-        self, group: str, member: str, *topics: str, epoch: int = 0, received: int = 0, applied: int = 0
+        self,
+        group: str,
+        member: str,
+        *topics: str,
+        epoch: int = 0,
+        received: int = 0,
+        applied: int = 0,
+        instance_id: str = "",
     ) -> co.GroupHeartbeatReply:
         """A heartbeat of a member; with topics it subscribes to these."""
         request = co.GroupHeartbeatRequest(
@@ -360,7 +367,7 @@ class Calls(Looking):
             assignment_applied=applied,
         )
         if topics:
-            request.subscription.CopyFrom(co.GroupSubscription(version=1, topics=topics))
+            request.subscription.CopyFrom(co.GroupSubscription(version=1, topics=topics, instance_id=instance_id))
         reply: co.GroupHeartbeatReply = await self.ask_group(group, methods.GROUP_HEARTBEAT, request)
         return reply
 

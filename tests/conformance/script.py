@@ -89,15 +89,27 @@ class Script(Calls, Trouble):
     # ------------------------------------------------------------ reading
 
     async def fetch(
-        self, place: Place, offset: int = 0, *, committed: bool = True, to: str = "", wait_ms: int = 0, epoch: int = -1
+        self,
+        place: Place,
+        offset: int = 0,
+        *,
+        committed: bool = True,
+        to: str = "",
+        wait_ms: int = 0,
+        epoch: int = -1,
+        near: bool = False,
     ) -> tuple[pa.FetchedPartition, list[BatchHeader]]:
-        """One fetch by hand: the answer, and the headers of the batches. Raises the partition's error."""
+        """One fetch by hand: the answer, and the headers of the batches. `near`: a follower may answer.
+
+        Raises the partition's error.
+        """
         request = pa.FetchRequest(
             isolation_level=types_pb2.ISOLATION_LEVEL_READ_COMMITTED
             if committed
             else types_pb2.ISOLATION_LEVEL_READ_UNCOMMITTED,
             max_wait_ms=wait_ms,
             min_bytes=1,
+            follower_may_answer=near,
             partitions=[
                 pa.FetchPartition(
                     topic_id=place.topic_id, partition=place.partition, fetch_offset=offset, leader_epoch=epoch

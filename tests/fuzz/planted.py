@@ -7,14 +7,14 @@ from dataclasses import replace
 from unittest.mock import patch
 
 from oncelog.errors import CorruptMessageError
-from oncelog_partition_leader.core.producers import producer_snapshot
+from oncelog_partition_leader.core.producers import txn_producer
 from tests.fuzz.target import TARGETS, Target, add, all_targets
 from tests.fuzz.targets.disk import producer_snapshot as restore
 
 
 def no_bound(data: bytes) -> object:
     """The real parser of snapshots, without its bound on the numbers that it remembers."""
-    with patch.object(producer_snapshot, "_older_bits", lambda piece, bits: bits << piece * 62):
+    with patch.object(txn_producer, "_older_bits", lambda piece, bits: bits << piece * 62):
         return restore(data)
 
 

@@ -1,11 +1,12 @@
 """Kills and freezes workers, coordinators and brokers under `Once`, whose every input has to have its effect once.
 
-    python -m tests.hostile.once_faults [--minutes 20] [--seed 1] [--workers 3] [--ids] [--flaw before|after]
+    python -m tests.hostile.once_faults [--minutes 20] [--seed 1] [--workers 3] [--ids] [--flaw before|after] [--log]
 
 It is `tests.hostile.process_faults` with other work: the effects are rows of a SQLite file (WAL), written in the transaction
 that holds the position. Workers die and freeze where they are, and at three points exactly: before the work, between the work
 and its commit, and between that commit and the commit of the offsets. `--ids` sends each fifth record twice, with one id.
 `--flaw` breaks the promise on purpose, so that the run has to fail: the effect is committed outside of the transaction.
+`--log` runs workers of `Client.once` instead, with ids: the effects are records, and two points lie within their transaction.
 Prints one line of counts; exits 1 unless all is right.
 """
 
@@ -22,16 +23,18 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from oncelog.client.once.once import Once
 from oncelog.sync import Client, Producer
 from tests.hostile.once_worker import LEASE_MS
-from tests.hostile.process_faults import FROM, SESSION_S, Feeder, Run, Worker, new_cluster, parser_of
+from tests.hostile.process_faults import FROM, SESSION_S, TO, Feeder, Run, Worker, new_cluster, parser_of
 
 GROUP = "effects"
 POINTS = ("begun", "wrote", "committed")
+LOG_POINTS = ("begun", "written", "offsets sent", "committed")
 FLAWS = ("none", "before", "after")
 _ID_HEADER = "id"
 _TWICE_EVERY = 5
@@ -62,9 +65,82 @@ class TwiceFeeder(SlowFeeder):
             )
 
 
+class LogFeeder(TwiceFeeder):
+    """Writes no more than workers get done that make a transaction for each record."""
+
+    pause_s = 0.5
+
+
 @dataclass
-class OnceRun(Run):
-    """Effects in a file, and workers that heed orders."""
+class PointRun(Run):
+    """Workers that heed orders."""
+
+    points: tuple[str, ...] = POINTS
+
+    # ------------------------------------------------------------ harm
+
+    def kill_at(self, at: int, point: str) -> bool:
+        """It dies at this point of a record's work; False: it has not come there, and is killed where it is."""
+        process = self.workers[at].process
+        order(process, "SIGKILL", point)
+        try:
+            process.wait(_REACH_S)
+            is_reached = True
+        except subprocess.TimeoutExpired:
+            is_reached = False
+        self.harms[f"killed at {point}" if is_reached else "members killed"] += 1
+        self.replace(at)
+        return is_reached
+
+    def freeze_at(self, at: int, point: str, seconds: float) -> bool:
+        """It stands still at this point of a record's work; False: it has not come there."""
+        process = self.workers[at].process
+        order(process, "SIGSTOP", point)
+        is_reached = until_stopped(process.pid, _REACH_S)
+        if is_reached:
+            self.harms[f"frozen at {point}"] += 1
+            time.sleep(seconds)
+        else:
+            order(process, "SIGCONT", "nowhere")
+        process.send_signal(signal.SIGCONT)
+        return is_reached
+
+    def choices(self, chance: random.Random) -> tuple[Callable[[], object], ...]:
+        """Points are as likely as all other harm."""
+        at = chance.randrange(self.count)
+        exact: tuple[Callable[[], object], ...] = (
+            *(partial(self.kill_at, at, point) for point in self.points),
+            *(partial(self.freeze_at, at, point, chance.choice((_WRITER_S, _LONG_S))) for point in self.points),
+        )
+        return (*exact, *super().choices(chance))
+
+    def report(self) -> str:
+        """How often workers that were alive in the end were refused: zombies are fenced, and say so."""
+        counts: dict[str, int] = defaultdict(int)
+        for said in self.said:
+            for name, number in json.loads(said).items():
+                counts[name] += number
+        return ", ".join(f"{name} {number}" for name, number in sorted(counts.items())) or "no refusal"
+
+
+@dataclass
+class LogRun(PointRun):
+    """Effects in the log, and workers of `Client.once`."""
+
+    points: tuple[str, ...] = LOG_POINTS
+
+    def new_feeder(self) -> Feeder:
+        """Writes the inputs, some of them twice."""
+        return LogFeeder(self.cluster.bootstrap_servers)
+
+    def new_worker(self) -> Worker:
+        """One more member."""
+        return Worker("once_log_worker", self.cluster.bootstrap_servers, GROUP, FROM, TO, _ID_HEADER)
+
+
+@dataclass
+class OnceRun(PointRun):
+    """Effects in a file."""
 
     file: Path = Path("effects.db")
     has_ids: bool = False
@@ -99,53 +175,6 @@ class OnceRun(Run):
         database.close()
         return found
 
-    # ------------------------------------------------------------ harm
-
-    def kill_at(self, at: int, point: str) -> bool:
-        """It dies at this point of a record's work; False: it has not come there, and is killed where it is."""
-        process = self.workers[at].process
-        order(process, "SIGKILL", point)
-        try:
-            process.wait(_REACH_S)
-            is_reached = True
-        except subprocess.TimeoutExpired:
-            is_reached = False
-        self.harms[f"killed at {point}" if is_reached else "members killed"] += 1
-        self.replace(at)
-        return is_reached
-
-    def freeze_at(self, at: int, point: str, seconds: float) -> bool:
-        """It stands still at this point of a record's work; False: it has not come there."""
-        process = self.workers[at].process
-        order(process, "SIGSTOP", point)
-        is_reached = until_stopped(process.pid, _REACH_S)
-        if is_reached:
-            self.harms[f"frozen at {point}"] += 1
-            time.sleep(seconds)
-        else:
-            order(process, "SIGCONT", "nowhere")
-        process.send_signal(signal.SIGCONT)
-        return is_reached
-
-    def choices(self, chance: random.Random) -> tuple[Callable[[], object], ...]:
-        """Points are as likely as all other harm."""
-        at = chance.randrange(self.count)
-        exact: tuple[Callable[[], object], ...] = (
-            *(lambda point=point: self.kill_at(at, point) for point in POINTS),  # type: ignore[misc]
-            lambda: self.freeze_at(at, "begun", _LONG_S),
-            lambda: self.freeze_at(at, "wrote", chance.choice((_WRITER_S, _LONG_S))),
-            lambda: self.freeze_at(at, "committed", _LONG_S),
-        )
-        return (*exact, *super().choices(chance))
-
-    def report(self) -> str:
-        """How often workers that were alive in the end were refused: zombies are fenced, and say so."""
-        counts: dict[str, int] = defaultdict(int)
-        for said in self.said:
-            for name, number in json.loads(said).items():
-                counts[name] += number
-        return ", ".join(f"{name} {number}" for name, number in sorted(counts.items())) or "no refusal"
-
 
 def order(process: subprocess.Popen[str], name: str, point: str) -> None:
     """The worker is to send itself this signal when it comes to this point."""
@@ -169,12 +198,15 @@ def main() -> int:
     parser = parser_of(__doc__)
     parser.add_argument("--ids", action="store_true")
     parser.add_argument("--flaw", choices=FLAWS, default="none")
+    parser.add_argument("--log", action="store_true")
     given = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="oncelog-once-faults-") as folder,
         new_cluster(Path(folder, "c")) as cluster,
     ):
-        run = OnceRun(cluster, given.workers, file=Path(folder, "effects.db"), has_ids=given.ids, flaw=given.flaw)
+        run: PointRun = LogRun(cluster, given.workers)
+        if not given.log:
+            run = OnceRun(cluster, given.workers, file=Path(folder, "effects.db"), has_ids=given.ids, flaw=given.flaw)
         status = run.judged_after(given.minutes, given.seed)
     print(f"the workers that were left were refused: {run.report()}", flush=True)
     return status

@@ -165,6 +165,7 @@ class Run:
     said: list[str] = field(default_factory=list)
     """The last words of the workers that were stopped."""
     settle_s: float = _SETTLE_S
+    """In the end the output has to grow within this time, until it is whole."""
 
     def __post_init__(self) -> None:
         self.feeder = self.new_feeder()
@@ -253,10 +254,12 @@ class Run:
         """Stops the feeding, waits until the output does not grow any more, and compares."""
         self.feeder.stop()
         fed = self.feeder.fed
-        deadline = time.monotonic() + self.settle_s
+        outputs, deadline = -1, 0.0
         with Client(self.cluster.bootstrap_servers) as client:
-            while not (verdict := judged(fed, self.found(client))).is_right and time.monotonic() < deadline:
-                if verdict.outputs >= verdict.inputs:
+            while not (verdict := judged(fed, self.found(client))).is_right:
+                if verdict.outputs > outputs:
+                    outputs, deadline = verdict.outputs, time.monotonic() + self.settle_s
+                if verdict.outputs >= verdict.inputs or time.monotonic() > deadline:
                     break  # waiting mends nothing
                 time.sleep(1)
             for worker in self.workers:

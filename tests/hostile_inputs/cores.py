@@ -112,7 +112,7 @@ def many_ids() -> None:
 
 @row(50, says="a log that is pushed to an incarnation of a broker that is gone", kind=Kind.CORE)
 def stale_incarnation() -> None:
-    follower = Follower({}, lambda: BrokerRef(1, 70), *([Mock()] * 3))
+    follower = Follower({}, lambda: BrokerRef(1, 70), *([Mock()] * 4))
     for incarnation in (0, 69, 71, -1, (1 << 63) - 1):
         request = pb.ReplicateRequest(follower=types_pb2.BrokerRef(broker_id=1, incarnation=incarnation))
         with pytest.raises(errors.StaleBrokerEpochError) as caught:

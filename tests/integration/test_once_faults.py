@@ -1,4 +1,4 @@
-"""`Once` in real processes that die and freeze at each point of a record's work, and a checker that sees a broken promise."""
+"""`Once` and `Client.once` in processes that die and freeze at each point of a record's work; the checker sees a flaw."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from oncelog.sync import Client
-from tests.hostile.once_faults import GROUP, POINTS, OnceRun
+from tests.hostile.once_faults import GROUP, LOG_POINTS, POINTS, LogRun, OnceRun, PointRun
 from tests.hostile.process_faults import SESSION_S, Verdict, judged, new_cluster
 
 
-def kill_at(run: OnceRun, point: str) -> None:
+def kill_at(run: PointRun, point: str) -> None:
     """A worker that has partitions dies at this point of a record's work."""
     assert any(run.kill_at(at, point) for at in (*range(run.count), 0)), f"no worker came to {point}"
 
@@ -28,6 +28,17 @@ def test_every_input_has_its_effect_once_wherever_a_worker_dies(tmp_path: Path, 
             address = client.admin.describe_group(GROUP).listing.coordinator
             [name] = [name for name, process in cluster.processes.items() if process.address == address]
             run.kill_service(name, 1)
+            verdict = run.verdict()
+    assert verdict.is_right, verdict
+
+
+def test_every_input_is_in_the_output_once_where_the_log_remembers(tmp_path: Path) -> None:
+    with new_cluster(tmp_path, brokers=1) as cluster:
+        run = LogRun(cluster)
+        with run.going():
+            for point in LOG_POINTS:
+                kill_at(run, point)
+            assert run.freeze_at(1, "begun", 2 * SESSION_S + 2), "the worker came to the point"
             verdict = run.verdict()
     assert verdict.is_right, verdict
 

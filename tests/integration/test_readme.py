@@ -41,9 +41,10 @@ def blocks(section: str) -> list[tuple[str, str]]:
 
 
 def test_there_is_no_block_that_no_test_runs() -> None:
-    run = [*blocks("Try it"), *blocks("Write and read"), *blocks("Spark"), *blocks("Deploy")]
+    first = [*blocks("Try it"), *blocks("Write and read"), *blocks("Share the work, and do it once")]
+    run = [*first, *blocks("Spark"), *blocks("Deploy")]
     assert BLOCK.findall(README) == run
-    assert [language for language, _ in run] == ["sh", "sh", "python", "sh", "python", "sh"]
+    assert [language for language, _ in run] == ["sh", "sh", "python", "sh", "python", "python", "python", "sh"]
 
 
 # ---------------------------------------------------------------- what takes an hour, or a registry
@@ -160,6 +161,9 @@ def test_the_lines_work_in_their_order(shell: Shell) -> None:
     leaders = [line.split()[1] for line in killed.splitlines() if re.match(r"\d+ +[\d-]", line)]
     assert len(leaders) == 6
     assert "7 of 7 processes run" in later
+    (_, groups), (_, once) = blocks("Share the work, and do it once")
+    assert shell.python(groups) == "b'order 42 was paid'\nb'invoice for order 42'\n"
+    assert shell.python(once) == "shipped: b'order 42 was paid'\n"
     ((_, spark),) = blocks("Spark")
     shown = shell.python(spark)
     assert re.findall(r"^\|42 +\|seen: (paid) ", shown, re.MULTILINE) == ["paid"], "what the SDK wrote to orders"

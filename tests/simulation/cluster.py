@@ -84,6 +84,7 @@ class SimCluster:
 
     def _make_broker(self, broker_id: int) -> Callable[[NodePorts], Service]:
         options: dict[str, Any] = {
+            "rack": f"rack-{broker_id}",
             "transaction_shards": SHARDS,
             "group_shards": SHARDS,
             "transaction_resolve_after_ms": 3_000,

@@ -20,12 +20,13 @@ from tests.simulation.recorded import RETRY_S
 from tests.simulation.topics import COPY, PARTITIONS, WORK
 from tests.simulation.workload import Workload
 
-_GROUP: Final = "copiers"
 _MEMBERS: Final = 2
 
 
 class Copier:
-    """`committed` counts its transactions, `moved` the partitions that its members were given, `trouble` is its last error.
+    """`name`: of its members and their transactional ids, and with an s of the group; `group`: one that it shares with others.
+
+    `committed` counts its transactions, `moved` the partitions that its members were given, `trouble` is its last error.
     After `finish_at` was given it ends when it has copied all of it.
     """
 
@@ -34,16 +35,16 @@ class Copier:
         workload: Workload,
         source: str = WORK,
         target: str = COPY,
-        *,
-        group: str = _GROUP,
-        members: int = _MEMBERS,
+        name: str = "copier",
+        group: str = "",
     ) -> None:
         self.committed = 0
         self.moved = 0
         self.trouble: errors.OncelogError | None = None
         self.ends: dict[Key, int] | None = None
         self._workload = workload
-        self._source, self._target, self._group, self._members = source, target, group, members
+        self._source, self._target, self._name = source, target, name
+        self._group = group or f"{name}s"
         self._reached: set[Key] = set()
 
     def finish_at(self, ends: dict[Key, int]) -> None:
@@ -52,7 +53,7 @@ class Copier:
 
     async def main(self) -> None:
         """To be spawned; ends only after `finish_at`."""
-        await asyncio.gather(*(self._member(f"{self._group}-{number}") for number in range(self._members)))
+        await asyncio.gather(*(self._member(f"{self._name}-{number}") for number in range(_MEMBERS)))
 
     @property
     def _is_done(self) -> bool:

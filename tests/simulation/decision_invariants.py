@@ -59,7 +59,8 @@ class Decisions:
     def take(self, key: str, value: bytes | None) -> list[Name]:
         """One more committed record; the transactions that are complete by it."""
         if value is None:
-            self._remove(key.removeprefix(TRANSACTION_KEY))
+            if key.startswith(TRANSACTION_KEY):  # that of an orphan changes no outcome
+                self._remove(key.removeprefix(TRANSACTION_KEY))
             return []
         record = decode_transaction_record(key, value)
         if isinstance(record, OrphanRecord):
@@ -150,7 +151,7 @@ class MarkersFollowDecisions:
         start = self._read.get(shard, 0)
         if start is None or start >= high_watermark:
             return
-        found = _peek(partition.log, start, high_watermark)
+        found = peek(partition.log, start, high_watermark)
         if found is None:
             self._read[shard] = None
             return
@@ -211,7 +212,7 @@ class MarkersFollowDecisions:
             assert offset < reached, f"{name} is visible, and its marker at {offset} of {where} is above {reached}"
 
 
-def _peek(log: PartitionLog, start: int, end: int) -> bytes | None:
+def peek(log: PartitionLog, start: int, end: int) -> bytes | None:
     """These batches, from the platter if need be: no fault is drawn for it. None: they cannot be read."""
     disk, data = log._disk, b""
     assert isinstance(disk, SimDisk)

@@ -19,7 +19,10 @@ from tests.simulation import hard_plan
 from tests.simulation.scenario import Verdict, run_seed
 
 _SEEDS_PER_PROCESS = 50
-NEEDED = ("send ok", "txn ok", "txn fail", "poll ok", "batches committed", "copier commits")
+NEEDED = (
+    *("send ok", "txn ok", "txn fail", "poll ok", "batches committed", "copier commits"),
+    *("deletions from shard logs", "lives of shards compared", "lives that read a shorter log"),
+)
 """Over many seeds each of these must have happened."""
 
 

@@ -44,10 +44,11 @@ from tests.simulation.opened_logs import watch_openings
 from tests.simulation.operator import Operator
 from tests.simulation.passing_ids import PassingIds
 from tests.simulation.replicas import differing, leaders_of, settled
+from tests.simulation.shard_log_invariants import watch_shard_logs
 from tests.simulation.side_work import PASSING, TRIMMED, TRIMMED_CONFIG, TRIMMED_PARTITIONS, SideWork
 from tests.simulation.spark_job import SparkJob
 from tests.simulation.topics import COPY, PARTITIONS, WORK, SimTopic
-from tests.simulation.workload import Workload, final_read, hasty
+from tests.simulation.workload import RACKS, Workload, final_read, hasty
 
 _JOB: Final = "spark"
 _WORK_S: Final = (6.0, 12.0)
@@ -121,6 +122,8 @@ class Scenario:
         self.coordinator = {
             "marker_timeout_ms": tuning.choice([5_000, 5_000, 1_000, 300]) if seed else 5_000,
             "producer_ids_prefetch": tuning.choice([100, 100, 400, 1_000]) if seed else 100,
+            "shard_log_slack_records": Random(f"{seed}:shard-logs").choice([2, 10, 50, 1_000]),
+            "ended_retention_ms": Random(f"{seed}:ended").choice([100, 500, 3_600_000]),
         }
         self.coordinators = 3 if seed and services.random() < 0.25 else 2
         self.allocators = 2 if seed and services.random() < 0.3 else 1
@@ -185,6 +188,7 @@ class Scenario:
         watch_disks(watcher, cluster)
         watch_openings(watcher, cluster)
         decisions, became_visible = watch_decisions(watcher, cluster)
+        shard_logs = watch_shard_logs(watcher, cluster)
         workload = Workload(cluster, self.topics, watcher.acknowledged, became_visible)
         job, copier = SparkJob(workload, _JOB), Copier(workload)
         side = SideWork(workload, budget.is_written_off, watcher.reached, self._stays_listed)
@@ -243,6 +247,10 @@ class Scenario:
         self._count_ids(passing, decisions)
         if self.ends_dark:
             await self._end_dark(cluster, budget, watcher)
+        self.verdict.operations["deletions from shard logs"] += shard_logs.deleted
+        self.verdict.operations["lives of shards compared"] += shard_logs.replayed
+        self.verdict.operations["lives that read a shorter log"] += shard_logs.shortened
+        self.verdict.operations["forgotten ends of transactions"] += shard_logs.forgotten
         self._count(workload, job, copier, side, watcher)
 
     def _stays_listed(self, transaction: TransactionDescription) -> bool:
@@ -305,9 +313,10 @@ class Scenario:
             *beside,
             *(workload.sender(f"sender-{i}") for i in range(self.senders)),
             *(workload.transactor(f"transactor-{i}", shared) for i in range(2)),
-            *(workload.reader(f"reader-{i}") for i in range(2)),
+            workload.reader("reader-0"),
+            workload.reader("reader-1", rack=RACKS[1]),
             workload.snapshooter("snapshooter"),
-            workload.reader("peeker", "read_uncommitted"),
+            workload.reader("peeker", "read_uncommitted", RACKS[2]),
             job.main("spark"),
         ]
 

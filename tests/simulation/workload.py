@@ -20,6 +20,8 @@ from tests.simulation.recorded import RecordedLoad, Session, encode, read_to
 from tests.simulation.topics import SimTopic
 
 API_TIMEOUT_MS: Final = 10_000
+RACKS: Final = ("rack-0", "rack-1", "rack-2")
+"""Where readers stand: each of the first three brokers is alone in one of them."""
 Timeouts = dict[str, int]
 PATIENT: Final[Timeouts] = {"delivery_timeout_ms": 8_000, "request_timeout_ms": 1_500}
 _SNAPSHOT_PAUSE_S: Final = 3.0
@@ -203,12 +205,15 @@ class Workload(RecordedLoad):
 
     # ------------------------------------------------------------ readers
 
-    async def reader(self, name: str, isolation_level: str = "read_committed") -> None:
-        """Follows all partitions from the beginning: `poll`s, or `peek`s with read_uncommitted."""
+    async def reader(self, name: str, isolation_level: str = "read_committed", rack: str = "") -> None:
+        """Follows all partitions from the beginning: `poll`s, or `peek`s with read_uncommitted; followers in its `rack`."""
         kind = "poll" if isolation_level == "read_committed" else "peek"
         async with self.cluster.client(name, default_api_timeout_ms=API_TIMEOUT_MS) as client:
             consumer = client.consumer(
-                auto_offset_reset="earliest", fetch_max_wait_ms=200, isolation_level=isolation_level
+                auto_offset_reset="earliest",
+                fetch_max_wait_ms=200,
+                isolation_level=isolation_level,
+                client_rack=rack,
             )
             async with consumer:
                 await consumer.assign(self.keys)
@@ -223,11 +228,14 @@ class Workload(RecordedLoad):
         while not self.stopping:
             await asyncio.sleep(random.random() * _SNAPSHOT_PAUSE_S)
             isolation_level = random.choice(["read_committed", "read_uncommitted"])
-            key = random.choice(self.keys)
+            key, rack = random.choice(self.keys), random.choice(("", *RACKS))
             operation = self.begin(name, "snapshot" if isolation_level == "read_committed" else "look")
             try:
                 async with client.consumer(
-                    auto_offset_reset="earliest", fetch_max_wait_ms=20, isolation_level=isolation_level
+                    auto_offset_reset="earliest",
+                    fetch_max_wait_ms=20,
+                    isolation_level=isolation_level,
+                    client_rack=rack,
                 ) as consumer:
                     await consumer.assign([key])
                     operation.read_ends = await consumer.end_offsets([key])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -13,12 +14,16 @@ from oncelog_partition_leader.log.batch_stamping import stamp
 from tests.blackbox import __main__ as command
 from tests.blackbox import judging
 from tests.blackbox.faults import DEEDS
+from tests.blackbox.foreign_ground import parsed_fault
 from tests.blackbox.host import HarnessError
+from tests.blackbox.hunt import hunt, score
 from tests.blackbox.journal import JournaledHistory, read_journals
 from tests.blackbox.judging import Round
 from tests.blackbox.plan import KINDS, LOSSES, Fault, cuts, schedule
+from tests.blackbox.plants import HUNTED, plant_named
 from tests.blackbox.report import Report
 from tests.blackbox.rot import flip_in
+from tests.blackbox.torture import NotNow, Torture
 from tests.blackbox.wrapped import MovedClock
 from tests.simulation.copier import differences
 from tests.simulation.history import History, Key, Status
@@ -197,6 +202,27 @@ def test_a_replica_with_another_byte_or_a_shorter_log_is_named(
     assert list(judging.files_that_differ(logs, ("other-",))) == []
 
 
+def test_a_replica_with_a_turned_bit_in_a_header_is_named(tmp_path: Path) -> None:
+    logs = [replica(tmp_path / name, b"a", b"b", b"c") for name in ("0", "1")]
+    path = logs[1] / "t-id-0" / f"{0:020}.log"
+    data = bytearray(path.read_bytes())
+    data[40] ^= 0x80  # the magic byte of the first batch
+    path.write_bytes(data)
+    (found,) = judging.files_that_differ(logs, ("t-",))
+    assert "replica-differs: t-id-0" in found
+
+
+def test_the_clusters_own_topics_may_go_on_and_be_compacted_and_not_hold_other_bytes(tmp_path: Path) -> None:
+    logs = [replica(tmp_path / "0", b"a", b"b", b"c"), replica(tmp_path / "1", b"a", b"bb")]
+    for place in logs:
+        (place / "t-id-0").rename(place / "__own-id-0")
+    assert list(judging.files_that_differ(logs, ())) == []
+    other = replica(tmp_path / "2", b"x")
+    (other / "t-id-0").rename(other / "__own-id-0")
+    (found,) = judging.files_that_differ([logs[0], other], ())
+    assert "at offset 0" in found
+
+
 def test_a_flipped_byte_is_seen_until_its_file_is_another_one(tmp_path: Path) -> None:
     folder = tmp_path / "logs" / "t-0"
     folder.mkdir(parents=True)
@@ -229,11 +255,17 @@ def test_the_page_names_anomalies_and_the_worst_of_all_rounds() -> None:
     one, other = Round(0, seconds=10, healthy_s=1.5), Round(1, seconds=10, healthy_s=4.0)
     one.operations.update({"send ok": 100})
     other.operations.update({"send ok": 300})
+    one.succeeded, other.succeeded = 80, 240
     one.faults.update({"kill": 2})
+    one.unseen.update({"lossy": 1})
+    one.stall_s = 2.5
     one.pause_after, other.pause_after = {"kill": 1.0}, {"kill": 3.5}
     report = Report({"seed": 1}, [one, other])
     assert report.is_pass
-    assert "PASSED: 2 rounds, 20 s of load, 20 operations/s" in report.page()
+    assert "PASSED: 2 rounds, 20 s of load, 16 operations/s succeeded" in report.page()
+    assert "no effect  lossy 1" in report.page()
+    assert "machine    gave the harness itself no processor for 2.5 s at the worst" in report.page()
+    assert "  round 0: 8 operations/s, healthy after 1.5 s, pause 0.0 s, 0 anomalies, kill 2" in report.page()
     assert "after 4.0 s at the worst" in report.page()
     assert "pause with kill 3.5 s" in report.page()
     other.anomalies.append("lost-write: t value 3 is gone")
@@ -245,3 +277,82 @@ def test_the_page_names_anomalies_and_the_worst_of_all_rounds() -> None:
 def test_a_run_that_broke_is_no_pass() -> None:
     assert not Report({}, [Round(0)], broken="HarnessError: no").is_pass
     assert not Report({}).is_pass
+
+
+# ---------------------------------------------------------------- rounds
+
+
+class FakeGround:
+    """Says what was done to it."""
+
+    def __init__(self, refused: str = "") -> None:
+        self.said: list[str] = []
+        self._refused = refused
+
+    def restarted(self) -> list[str]:
+        return []
+
+    def ended_alone(self) -> list[str]:
+        return []
+
+    def begin(self, fault: Fault) -> Callable[[], None]:
+        if fault.kind == self._refused:
+            raise NotNow("somebody is down")
+        self.said.append(f"begin {fault.kind}")
+        return lambda: self.said.append(f"end {fault.kind}")
+
+
+def test_a_schedule_happens_in_its_order_and_every_fault_that_began_ends() -> None:
+    ground, one = FakeGround(refused="flip"), Round(0)
+    faults = [Fault(0.0, "kill", (), 0.1, 0), Fault(0.02, "freeze", (), 0.01, 0), Fault(0.04, "flip", (), 0.0, 0)]
+    done = Torture(ground, Report({}), lambda _text: None).harm(one, ground, faults, 0.0)  # type: ignore[arg-type]
+    assert ground.said[0] == "begin kill"
+    assert sorted(ground.said) == ["begin freeze", "begin kill", "end freeze", "end kill"]
+    assert (one.faults, one.not_now) == ({"kill": 1, "freeze": 1}, {"flip": 1})
+    assert [kind for kind, _, _ in done] == ["kill", "freeze"]
+
+
+def test_a_fault_of_ones_own_is_two_commands() -> None:
+    assert parsed_fault("docker pause a ::: docker unpause a") == ("docker pause a", "docker unpause a")
+    for text in ("docker kill a", "::: true", "docker kill a :::"):
+        with pytest.raises(HarnessError, match="two commands"):
+            parsed_fault(text)
+
+
+# ---------------------------------------------------------------- planted bugs
+
+
+def test_twelve_plants_are_hunted_and_each_finds_what_it_changes() -> None:
+    assert len(HUNTED) == 12
+    for name, faults in HUNTED.items():
+        assert command.chosen_faults(faults)
+        with plant_named(name).planted():
+            pass
+
+
+def test_a_run_on_a_machine_that_is_too_slow_finds_nothing() -> None:
+    report = Report({}, [Round(0, anomalies=["no-success: no txn succeeded"])], broken="HarnessError: not healthy")
+    (catch,) = hunt({"any": "kill"}, lambda *_: report, 1, 1, lambda _text: None)
+    assert not catch.shown
+    assert str(catch) == "any: NOT FOUND no-success (HarnessError: not healthy) (1 try)"
+
+
+def test_the_lag_of_readers_is_counted_from_the_acknowledgement() -> None:
+    history = rounds_history()
+    late = history.invoke("c", "poll", 6_100)
+    late.reads = {WORK: [(0, 1), (2, 3)]}
+    history.complete(late, Status.OK, 7_500)
+    assert judging.worst_lag_s(history) == 6.5
+
+
+def test_a_hunt_tries_other_seeds_and_tells_what_was_not_found() -> None:
+    tried: list[tuple[str, int]] = []
+
+    def run(plant: str, _faults: str, seed: int) -> Report:
+        tried.append((plant, seed))
+        found = ["duplicate: t value 1"] if (plant, seed) == ("late", 6) else []
+        return Report({}, [Round(0, anomalies=found)])
+
+    found = hunt({"late": "kill", "never": "kill"}, run, 5, 2, lambda _text: None)
+    assert tried == [("late", 5), ("late", 6), ("never", 5), ("never", 6)]
+    assert score(found) == "late: duplicate (2 tries)\nnever: NOT FOUND (2 tries)\nfound 1 of 2"

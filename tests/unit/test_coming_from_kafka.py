@@ -106,9 +106,11 @@ def test_options_of_spark_are_refused_and_taken_as_it_tells() -> None:
         SourceOptions.parse({**reading, "kafka.group.id": "g"}, streaming=True)
 
 
-def test_compaction_is_refused() -> None:
-    with pytest.raises(oncelog.ConfigError, match="compaction is not available yet"):
-        topic_config.canonical({"cleanup.policy": "compact"})
+def test_options_of_compaction_have_kafkas_names_and_defaults() -> None:
+    options = {"cleanup.policy": "compact", "delete.retention.ms": "5", "min.cleanable.dirty.ratio": "0.2"}
+    assert topic_config.canonical(options)["min_cleanable_dirty_ratio"] == "0.2"
+    log = topic_config.TopicConfig().log
+    assert (log.delete_retention_ms, log.min_cleanable_dirty_ratio, log.min_compaction_lag_ms) == (86_400_000, 0.5, 0)
 
 
 def test_the_partition_of_a_key_is_kafkas_for_those_who_ask() -> None:

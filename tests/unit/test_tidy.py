@@ -18,6 +18,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MAX_LINES = 700
+MAX_CLASS_LINES = 350
 MAX_LINES_OF = {"helm/oncelog/values.yaml": 900}  # Helm knows one file of values
 GENERATED = re.compile(
     r"_pb2(_grpc)?\.pyi?$|^locks/.*\.txt$|^LICENSE$|^helm/oncelog/(values\.schema\.json|README\.md)$|^tests/chart/golden/"
@@ -70,6 +71,16 @@ def test_the_list_of_files_is_not_empty() -> None:
 def test_no_file_is_too_long() -> None:
     lengths = {file: text.count("\n") for file, text in texts(include_generated=False)}
     assert {file: lines for file, lines in lengths.items() if lines > MAX_LINES_OF.get(file, MAX_LINES)} == {}
+
+
+def test_no_class_is_too_long() -> None:
+    found: dict[str, int] = {}
+    for file, text in texts(include_generated=False):
+        if file.endswith(".py") and file.startswith(("sdk/", "spark/", "services/")):
+            classes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef)]
+            found |= {f"{file}:{node.name}": (node.end_lineno or 0) - node.lineno + 1 for node in classes}
+    assert len(found) > 500
+    assert {name: lines for name, lines in found.items() if lines > MAX_CLASS_LINES} == {}
 
 
 def test_every_python_file_begins_with_its_promise() -> None:

@@ -119,13 +119,6 @@ What the schema cannot say: relations between values. Every problem is named at 
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- range $topic := .Values.topics -}}
-{{- range $option := list "cleanup_policy" "cleanup.policy" -}}
-{{- if contains "compact" (toString (get ($topic.config | default dict) $option)) -}}
-{{- $problems = append $problems (printf "topics: %s asks for %s=compact, and compaction is not available yet: leave it out, with retention_ms=-1 if nothing may be deleted" $topic.name $option) -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
 {{- $listeners := dict -}}
 {{- range $name, $listener := omit .Values.listeners "host" -}}
 {{- $port := toString $listener.port -}}

@@ -24,6 +24,8 @@ from oncelog.client.consume.consumer import Consumer
 from oncelog.client.home.closing import Closing
 from oncelog.client.home.context import Context
 from oncelog.client.home.stays_here import StaysHere
+from oncelog.client.once.in_log import OnceInLog
+from oncelog.client.once.log_options import REMEMBER_IDS_MS, LogJob, once_in_log
 from oncelog.client.process.entry import Job, processor
 from oncelog.client.process.processor import Processed, Stop
 from oncelog.client.process.work import OnProcessError, ProcessBatchFunction, ProcessFunction, chosen, each, whole
@@ -278,6 +280,29 @@ class Client(StaysHere):
     async def run_job(self, job: Job) -> Processed:
         """For `oncelog.sync`: as `process`, with a function that works on whole batches."""
         return await processor(self._context, self.consumer, self.producer, job).run()
+
+    def once(
+        self,
+        *topics: str,
+        group_id: str,
+        id_header: str = "",
+        ids_topic: str = "",
+        remember_ids_ms: int = REMEMBER_IDS_MS,
+        reading: ConsumerOptions[Any, Any] | None = None,
+        writing: ProducerOptions[Any, Any] | None = None,
+    ) -> OnceInLog:
+        """Has the work of each record of these topics done once, where the log itself remembers what was done.
+
+        What the work sends, the record's offset and its id are committed in one transaction, by as many instances as you start
+        under one `group_id`. `id_header`: the header that holds a record's own id; then a record that was sent twice, to the
+        same partition, is done once, when the second copy comes within `remember_ids_ms` (7 days). The ids are kept in
+        `ids_topic` (the group's name and "-once-ids"), which `create_topic` makes.
+
+        `reading` and `writing` are options of the consumer and the producer; `auto_offset_reset` is "earliest" here, and
+        `transaction_timeout_ms` 10 s. Raises `ConfigError`. See docs/once.md.
+        """
+        job = LogJob(topics, group_id, id_header, ids_topic, remember_ids_ms, reading, writing)
+        return once_in_log(self._context, self.admin, self.consumer, self.producer, job)
 
     # ------------------------------------------------------------ transactions of many writers
 

@@ -15,7 +15,18 @@ Rule 4: what was sent by a producer that nobody closed is still written when the
 from __future__ import annotations
 
 from oncelog.sync.admin import Admin
-from oncelog.sync.by_hand import BatchDelivery, Delivery
-from oncelog.sync.clients import Client, Consumer, Participant, Producer, Transaction
+from oncelog.sync.by_hand import BatchDelivery, Delivery, LogWork
+from oncelog.sync.clients import Client, Consumer, OnceInLog, Participant, Producer, Transaction
 
-__all__ = ["Admin", "BatchDelivery", "Client", "Consumer", "Delivery", "Participant", "Producer", "Transaction"]
+__all__ = [
+    "Admin",
+    "BatchDelivery",
+    "Client",
+    "Consumer",
+    "Delivery",
+    "LogWork",
+    "OnceInLog",
+    "Participant",
+    "Producer",
+    "Transaction",
+]

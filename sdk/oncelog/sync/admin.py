@@ -281,7 +281,7 @@ class Admin(Wrapper[AsyncAdmin]):
 
         For members whose process is gone: their partitions do not wait for the end of the session. A process that still runs
         learns it with its next heartbeat, stops reading, and joins again with a new id, so stop it first. Members that are not
-        there are left out, so a repeat does nothing. It takes READ on the group, as leaving does.
+        there are left out, so a repeat does nothing. It takes DELETE and DESCRIBE on the group, and stands in the audit log.
         """
         return self._run(self._inner.remove_group_members(group_id, list(members), instance_ids=list(instance_ids)))
 

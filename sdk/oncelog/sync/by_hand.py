@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from oncelog.client.client import Client as AsyncClient
@@ -18,6 +19,8 @@ from oncelog.client.consume.consumer import Consumer as AsyncConsumer
 from oncelog.client.consume.fetched_records import ConsumerRecord
 from oncelog.client.consume.group.group_reading import OnPartitions as AsyncOnPartitions
 from oncelog.client.home.made_by_client import refuse_direct
+from oncelog.client.once.in_log import OnceInLog as AsyncOnceInLog
+from oncelog.client.once.log_work import LogWork as AsyncLogWork
 from oncelog.client.process.entry import Job
 from oncelog.client.process.processor import Processed, Stop
 from oncelog.client.process.work import (
@@ -228,6 +231,71 @@ class ConsumerBase(Wrapper[AsyncConsumer[K, V]], Generic[K, V]):
                 yield self._run(_next(rows))
             except StopAsyncIteration:
                 return
+
+
+class LogWork(Wrapper[AsyncLogWork]):
+    """See `oncelog.LogWork`; enter it with `with`, before you ask for the next one."""
+
+    __slots__ = ()
+
+    @property
+    def record(self) -> ConsumerRecord[Any, Any]:
+        """The record that is worked on."""
+        return self._inner.record
+
+    @property
+    def record_id(self) -> str:
+        """The record's own id; empty: it has none."""
+        return self._inner.record_id
+
+    @property
+    def fencing(self) -> int:
+        """A number that grows whenever another worker takes the partition over. See `oncelog.LogWork.fencing`."""
+        return self._inner.fencing
+
+    @property
+    def is_committed(self) -> bool:
+        """The block has ended, and all that it sent is committed."""
+        return self._inner.is_committed
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> None:
+        """Writes a record at the end of the block. See `oncelog.LogWork.send`."""
+        self._check_process()
+        self._inner.send(topic, value, key, partition, timestamp_ms, headers)
+
+    def __enter__(self) -> Self:
+        self._run(self._inner.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._run(self._inner.__aexit__(kind, error, trace))
+
+
+class OnceInLogBase(Wrapper[AsyncOnceInLog]):
+    """The loop over works."""
+
+    def each(self) -> Iterator[LogWork]:
+        """The works of the group's records that were not done yet, until `close`; enter each of them before the next.
+
+        Raises as `oncelog.OnceInLog.each`.
+        """
+        works = self._inner.each()
+        while True:
+            try:
+                work = self._run(_next(works))
+            except StopAsyncIteration:
+                return
+            yield LogWork(work, self._thread)
 
 
 class ClientBase(Wrapper[AsyncClient]):

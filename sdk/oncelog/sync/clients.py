@@ -9,12 +9,13 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from oncelog.client.client import Client as AsyncClient
 from oncelog.client.client import TransactionOutcome
 from oncelog.client.consume.fetched_records import ConsumerRecord, Records
 from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata
+from oncelog.client.once.log_options import REMEMBER_IDS_MS
 from oncelog.client.produce.delivery import RecordMetadata
 from oncelog.client.produce.transactions.participant import BatchCommit, ParticipantResult
 from oncelog.client.produce.transactions.transaction import HasOffsets
@@ -22,7 +23,7 @@ from oncelog.client.produce.transactions.transaction import Transaction as Async
 from oncelog.client.produce.writer import Headers
 from oncelog.client.routing.offset_lookup import FoundOffset
 from oncelog.ports import Transport, WallClock
-from oncelog.sync.by_hand import ClientBase, ConsumerBase, ParticipantBase, ProducerBase, Writes
+from oncelog.sync.by_hand import ClientBase, ConsumerBase, OnceInLogBase, ParticipantBase, ProducerBase, Writes
 from oncelog.trace.tracing import Tracer
 from oncelog.types import TopicPartition
 from oncelog.value_types import NULL, K, Key, V, Value, fills_up
@@ -373,6 +374,27 @@ class Consumer(ConsumerBase[K, V]):
         return self._run(self._inner.end_offsets(list(partitions)))
 
 
+class OnceInLog(OnceInLogBase):
+    """See `oncelog.OnceInLog`."""
+
+    def create_topic(self) -> None:
+        """Creates the topic that remembers ids, unless it is there. Raises `UnknownTopicError` for a topic that is not."""
+        self._run(self._inner.create_topic())
+
+    def __enter__(self) -> OnceInLog:
+        self._run(self._inner.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._run(self._inner.__aexit__(kind, error, trace))
+
+    def close(self) -> None:
+        """Leaves the group; a work that is open cannot be committed any more. Idempotent."""
+        self._run(self._inner.close())
+
+
 class Client(ClientBase):
     """See `oncelog.Client`; takes the same arguments."""
 
@@ -442,6 +464,40 @@ class Client(ClientBase):
         and `IllegalStateError` after `close`.
         """
         return Consumer(self._call(self._inner.consumer, *topics, **config), self._thread)
+
+    def once(
+        self,
+        *topics: str,
+        group_id: str,
+        id_header: str = "",
+        ids_topic: str = "",
+        remember_ids_ms: int = REMEMBER_IDS_MS,
+        reading: ConsumerOptions[Any, Any] | None = None,
+        writing: ProducerOptions[Any, Any] | None = None,
+    ) -> OnceInLog:
+        """Has the work of each record of these topics done once, where the log itself remembers what was done.
+
+        What the work sends, the record's offset and its id are committed in one transaction, by as many instances as you start
+        under one `group_id`. `id_header`: the header that holds a record's own id; then a record that was sent twice, to the
+        same partition, is done once, when the second copy comes within `remember_ids_ms` (7 days). The ids are kept in
+        `ids_topic` (the group's name and "-once-ids"), which `create_topic` makes.
+
+        `reading` and `writing` are options of the consumer and the producer; `auto_offset_reset` is "earliest" here, and
+        `transaction_timeout_ms` 10 s. Raises `ConfigError`. See docs/once.md.
+        """
+        return OnceInLog(
+            self._call(
+                self._inner.once,
+                *topics,
+                group_id=group_id,
+                id_header=id_header,
+                ids_topic=ids_topic,
+                remember_ids_ms=remember_ids_ms,
+                reading=reading,
+                writing=writing,
+            ),
+            self._thread,
+        )
 
     def join_transaction(
         self,

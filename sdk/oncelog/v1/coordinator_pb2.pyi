@@ -353,7 +353,7 @@ class SendOffsetsReply(_message.Message):
     def __init__(self) -> None: ...
 
 class GroupHeartbeatRequest(_message.Message):
-    __slots__ = ("group_id", "member_id", "member_epoch", "assignment_received", "assignment_applied", "subscription", "max_wait_ms")
+    __slots__ = ("group_id", "member_id", "member_epoch", "assignment_received", "assignment_applied", "subscription", "max_wait_ms", "by_operator")
     GROUP_ID_FIELD_NUMBER: _ClassVar[int]
     MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
     MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -361,6 +361,7 @@ class GroupHeartbeatRequest(_message.Message):
     ASSIGNMENT_APPLIED_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    BY_OPERATOR_FIELD_NUMBER: _ClassVar[int]
     group_id: str
     member_id: str
     member_epoch: int
@@ -368,7 +369,8 @@ class GroupHeartbeatRequest(_message.Message):
     assignment_applied: int
     subscription: GroupSubscription
     max_wait_ms: int
-    def __init__(self, group_id: _Optional[str] = ..., member_id: _Optional[str] = ..., member_epoch: _Optional[int] = ..., assignment_received: _Optional[int] = ..., assignment_applied: _Optional[int] = ..., subscription: _Optional[_Union[GroupSubscription, _Mapping]] = ..., max_wait_ms: _Optional[int] = ...) -> None: ...
+    by_operator: bool
+    def __init__(self, group_id: _Optional[str] = ..., member_id: _Optional[str] = ..., member_epoch: _Optional[int] = ..., assignment_received: _Optional[int] = ..., assignment_applied: _Optional[int] = ..., subscription: _Optional[_Union[GroupSubscription, _Mapping]] = ..., max_wait_ms: _Optional[int] = ..., by_operator: bool = ...) -> None: ...
 
 class GroupSubscription(_message.Message):
     __slots__ = ("version", "topics", "pattern", "assignor", "rebalance_timeout_ms", "instance_id", "rack", "client_id")

@@ -99,7 +99,7 @@ class ProduceRecordsReply(_message.Message):
     def __init__(self, partition: _Optional[int] = ..., base_offset: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("isolation_level", "max_wait_ms", "min_bytes", "max_bytes", "partitions", "skip_lost_transactions", "forwarded_for")
+    __slots__ = ("isolation_level", "max_wait_ms", "min_bytes", "max_bytes", "partitions", "skip_lost_transactions", "forwarded_for", "follower_may_answer")
     ISOLATION_LEVEL_FIELD_NUMBER: _ClassVar[int]
     MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     MIN_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -107,6 +107,7 @@ class FetchRequest(_message.Message):
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     SKIP_LOST_TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
     FORWARDED_FOR_FIELD_NUMBER: _ClassVar[int]
+    FOLLOWER_MAY_ANSWER_FIELD_NUMBER: _ClassVar[int]
     isolation_level: _types_pb2.IsolationLevel
     max_wait_ms: int
     min_bytes: int
@@ -114,7 +115,8 @@ class FetchRequest(_message.Message):
     partitions: _containers.RepeatedCompositeFieldContainer[FetchPartition]
     skip_lost_transactions: bool
     forwarded_for: _types_pb2.ForwardedCaller
-    def __init__(self, isolation_level: _Optional[_Union[_types_pb2.IsolationLevel, str]] = ..., max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[FetchPartition, _Mapping]]] = ..., skip_lost_transactions: bool = ..., forwarded_for: _Optional[_Union[_types_pb2.ForwardedCaller, _Mapping]] = ...) -> None: ...
+    follower_may_answer: bool
+    def __init__(self, isolation_level: _Optional[_Union[_types_pb2.IsolationLevel, str]] = ..., max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[FetchPartition, _Mapping]]] = ..., skip_lost_transactions: bool = ..., forwarded_for: _Optional[_Union[_types_pb2.ForwardedCaller, _Mapping]] = ..., follower_may_answer: bool = ...) -> None: ...
 
 class FetchPartition(_message.Message):
     __slots__ = ("topic_id", "partition", "fetch_offset", "max_bytes", "leader_epoch")
@@ -341,14 +343,18 @@ class OpenTransaction(_message.Message):
     def __init__(self, txn_producer_id: _Optional[int] = ..., txn_no: _Optional[int] = ..., first_offset: _Optional[int] = ..., txn_shard: _Optional[int] = ..., open_since_ms: _Optional[int] = ..., session_epoch: _Optional[int] = ..., records: _Optional[int] = ...) -> None: ...
 
 class DeleteRecordsRequest(_message.Message):
-    __slots__ = ("topic_id", "partition", "before_offset")
+    __slots__ = ("topic_id", "partition", "before_offset", "writer_id", "writer_epoch")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     BEFORE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    WRITER_ID_FIELD_NUMBER: _ClassVar[int]
+    WRITER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     topic_id: str
     partition: int
     before_offset: int
-    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., before_offset: _Optional[int] = ...) -> None: ...
+    writer_id: int
+    writer_epoch: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., before_offset: _Optional[int] = ..., writer_id: _Optional[int] = ..., writer_epoch: _Optional[int] = ...) -> None: ...
 
 class DeleteRecordsReply(_message.Message):
     __slots__ = ("log_start_offset",)
@@ -543,7 +549,7 @@ class ReplicateReply(_message.Message):
     def __init__(self, follower: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[ReplicatePartitionReply, _Mapping]]] = ...) -> None: ...
 
 class ReplicatePartitionReply(_message.Message):
-    __slots__ = ("topic_id", "partition", "session", "error", "log_end_offset", "last_epoch", "last_epoch_start")
+    __slots__ = ("topic_id", "partition", "session", "error", "log_end_offset", "last_epoch", "last_epoch_start", "readers_wait")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
@@ -551,6 +557,7 @@ class ReplicatePartitionReply(_message.Message):
     LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
     LAST_EPOCH_FIELD_NUMBER: _ClassVar[int]
     LAST_EPOCH_START_FIELD_NUMBER: _ClassVar[int]
+    READERS_WAIT_FIELD_NUMBER: _ClassVar[int]
     topic_id: str
     partition: int
     session: int
@@ -558,7 +565,8 @@ class ReplicatePartitionReply(_message.Message):
     log_end_offset: int
     last_epoch: int
     last_epoch_start: int
-    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., session: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., log_end_offset: _Optional[int] = ..., last_epoch: _Optional[int] = ..., last_epoch_start: _Optional[int] = ...) -> None: ...
+    readers_wait: bool
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., session: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., log_end_offset: _Optional[int] = ..., last_epoch: _Optional[int] = ..., last_epoch_start: _Optional[int] = ..., readers_wait: bool = ...) -> None: ...
 
 class WriteTxnMarkersRequest(_message.Message):
     __slots__ = ("txn_shard", "coordinator_epoch", "markers", "on_disk")
@@ -821,7 +829,7 @@ class DescribePartitionsReply(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[DescribedPartition, _Mapping]]] = ...) -> None: ...
 
 class DescribedPartition(_message.Message):
-    __slots__ = ("topic_id", "partition", "error", "leader_epoch", "log_start_offset", "last_stable_offset", "high_watermark", "log_end_offset", "size_bytes", "open_transactions", "min_insync_replicas", "records", "counted_to")
+    __slots__ = ("topic_id", "partition", "error", "leader_epoch", "log_start_offset", "last_stable_offset", "high_watermark", "log_end_offset", "size_bytes", "open_transactions", "min_insync_replicas", "records", "counted_to", "lagging")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -835,6 +843,7 @@ class DescribedPartition(_message.Message):
     MIN_INSYNC_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     COUNTED_TO_FIELD_NUMBER: _ClassVar[int]
+    LAGGING_FIELD_NUMBER: _ClassVar[int]
     topic_id: str
     partition: int
     error: _errors_pb2.ErrorDetail
@@ -848,7 +857,16 @@ class DescribedPartition(_message.Message):
     min_insync_replicas: int
     records: int
     counted_to: int
-    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., leader_epoch: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., size_bytes: _Optional[int] = ..., open_transactions: _Optional[int] = ..., min_insync_replicas: _Optional[int] = ..., records: _Optional[int] = ..., counted_to: _Optional[int] = ...) -> None: ...
+    lagging: _containers.RepeatedCompositeFieldContainer[LaggingReplica]
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., leader_epoch: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., size_bytes: _Optional[int] = ..., open_transactions: _Optional[int] = ..., min_insync_replicas: _Optional[int] = ..., records: _Optional[int] = ..., counted_to: _Optional[int] = ..., lagging: _Optional[_Iterable[_Union[LaggingReplica, _Mapping]]] = ...) -> None: ...
+
+class LaggingReplica(_message.Message):
+    __slots__ = ("broker_id", "log_end_offset")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    log_end_offset: int
+    def __init__(self, broker_id: _Optional[int] = ..., log_end_offset: _Optional[int] = ...) -> None: ...
 
 class DrainBrokerRequest(_message.Message):
     __slots__ = ("action", "broker_id", "call")

@@ -54,7 +54,8 @@ _SEEK_WORDS: Final = (
 
 _REMOVE_WORDS: Final = (
     "Their partitions go to other members at once, not when their sessions end. Stop the processes first: one that still\n"
-    "runs learns it with its next heartbeat, stops reading, and joins again under a new id. It takes READ on the group."
+    "runs learns it with its next heartbeat, stops reading, and joins again under a new id. It takes DELETE and DESCRIBE on\n"
+    "the group, and stands in the audit log."
 )
 
 

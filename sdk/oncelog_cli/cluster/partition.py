@@ -15,7 +15,7 @@ from oncelog_cli.terminal.parsing import Commands, Noun, add_watch
 from oncelog_cli.terminal.session import watch, with_client
 
 if TYPE_CHECKING:
-    from oncelog.client.admin.descriptions import PartitionDescription, TopicDescription
+    from oncelog.client.admin.descriptions import PartitionDescription, Reassignment, TopicDescription
     from oncelog.client.client import Client
 
 COLUMNS: Final = ("topic", "partition", "leader", "epoch", "replicas", "isr", "problems")
@@ -120,7 +120,13 @@ def _add_moves(noun: Noun) -> None:
         "--cancel", action="store_true", help="go back to the replicas from before; give no =NODE,..."
     )
     reassign.add_argument("--wait", action="store_true", help="return when the moves are done")
-    moves = noun.verb("moves", _moves, "moves of replicas that are under way", ("oncelog partition moves --watch",))
+    moves = noun.verb(
+        "moves",
+        _moves,
+        "moves of replicas that are under way",
+        ("oncelog partition moves --watch",),
+        "`left`: offsets that the new replica furthest behind still lacks; empty while its leader does not say.",
+    )
     add_watch(moves)
 
 
@@ -201,10 +207,28 @@ async def _until_moved(client: Client, partitions: set[tuple[str, int]]) -> None
 def _moves(args: argparse.Namespace, printer: Printer) -> int:
     async def run(client: Client) -> int:
         async def look() -> list[dict[str, object]]:
-            return [dataclasses.asdict(move) for move in await client.admin.list_reassignments()]
+            moves = await client.admin.list_reassignments()
+            left = await _left(client, moves)
+            return [dataclasses.asdict(move) | {"left": left.get((move.topic, move.partition))} for move in moves]
 
-        columns = ("topic", "partition", "original", "target", "replicas", "isr")
+        columns = ("topic", "partition", "original", "target", "replicas", "isr", "left")
         await watch(args, look, lambda rows: printer.rows(rows, columns))
         return 0
 
     return with_client(args, run)
+
+
+async def _left(client: Client, moves: list[Reassignment]) -> dict[tuple[str, int], int]:
+    """Returns how many offsets the new replicas of each move still lack; a partition whose leader says nothing is absent."""
+    from oncelog.errors import UnknownTopicError
+
+    topics = []
+    for name in dict.fromkeys(move.topic for move in moves):
+        try:
+            topics.append(await client.admin.describe_topic(name))
+        except UnknownTopicError:  # deleted meanwhile
+            continue
+    logs = (await client.admin.describe_partitions(topics)).values() if topics else ()
+    known = {(log.topic, log.partition): log for log in logs}
+    new = {(move.topic, move.partition): set(move.target) - set(move.original) for move in moves}
+    return {where: known[where].missing(brokers) for where, brokers in new.items() if where in known}

@@ -81,6 +81,12 @@ def add_parser(commands: Commands) -> None:
     level.add_argument("--read-committed", action="store_true", help="committed records only (default)")
     level.add_argument("--read-uncommitted", action="store_true", help="also open and aborted transactions")
     consume.add_argument("--print-control-records", action="store_true", help="commit and abort markers too")
+    consume.add_argument(
+        "--client-rack",
+        default=commands.defaults.of("client_rack"),
+        metavar="RACK",
+        help="read from in-sync replicas in this rack, where there are any (environment: ONCELOG_CLIENT_RACK)",
+    )
 
 
 def _run(args: argparse.Namespace, printer: Printer) -> int:
@@ -227,7 +233,9 @@ async def _follow(
     isolation: str,
     view: _View,
 ) -> None:
-    consumer = client.consumer(auto_offset_reset="earliest", isolation_level=isolation, group_id=args.group)
+    consumer = client.consumer(
+        auto_offset_reset="earliest", isolation_level=isolation, group_id=args.group, client_rack=args.client_rack
+    )
     async with consumer:
         await consumer.assign(list(starts))
         if args.start or not args.group:  # else the consumer goes on where its group stands

@@ -153,6 +153,8 @@ class Commands(Noun):
 
     def __init__(self, parser: Parser, defaults: Defaults | None = None) -> None:
         self.root = parser
+        self.defaults = defaults or Defaults()
+        """Environment and profile, for flags that not every verb has."""
         super().__init__(parser.add_subparsers(dest="verb", required=True, metavar="VERB"), common_flags(defaults))
         self._format = Parser(add_help=False)
         _format_flag(self._format.add_argument_group("common flags"), defaults or Defaults())

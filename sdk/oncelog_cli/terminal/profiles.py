@@ -19,7 +19,7 @@ from oncelog.errors import ConfigError
 
 SETTINGS: Final = (
     "bootstrap_servers", "security_protocol", "ssl_cafile", "ssl_certfile", "ssl_keyfile",
-    "token_file", "username", "password_file", "timeout_ms", "format",
+    "token_file", "username", "password_file", "timeout_ms", "format", "client_rack",
 )  # fmt: skip
 _FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "token_file", "password_file")
 

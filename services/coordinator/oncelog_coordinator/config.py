@@ -30,6 +30,10 @@ class ShardConfig:
     commands_per_append: int = 500
     append_bytes: int = 512 << 10
     """An append takes no further commands once its records are this large."""
+    slack_records: int = 1_000
+    """So many superseded records may stand in the log beside twice the needed ones; then the owner shortens it."""
+    slack_bytes: int = 1 << 20
+    """So many bytes of superseded records may; a replay reads little more than this."""
     lazy_flush_ms: int = 200
     """Lazy records wait this long for another append to carry them, then get one of their own."""
     life_backoff_ms: int = 50
@@ -61,7 +65,11 @@ class CoordinatorConfig(ServingConfig):
     group_heartbeat_interval_ms: int = setting(3_000, "how often group members are asked to send a heartbeat")
     group_max_size: int = setting(1_000, "members of one group; one more is refused")
     group_retention_ms: int = setting(
-        7 * 86_400_000, "a group that had members and has none is removed after this, with its offsets"
+        7 * 86_400_000,
+        "a group that had members and has none is removed after this, with its offsets; so are offsets of a deleted topic",
+    )
+    ended_retention_ms: int = setting(
+        3_600_000, "a group remembers for this long that a producer's transactions with its offsets have ended"
     )
     producer_ids_prefetch: int = setting(100, "producer ids kept in stock, 1 to 1000")
     marker_timeout_ms: int = setting(5_000, "one try to write markers")
@@ -73,13 +81,19 @@ class CoordinatorConfig(ServingConfig):
         100,
         "pairs of group and topic with lag metrics of their own, 0 to 10000: the worst ones; the others are together",
     )
+    shard_log_slack_records: int = setting(
+        1_000, "superseded records that a shard's log may hold beside twice the needed ones; a replay reads them too"
+    )
     append_timeout_ms: int = setting(2_000, "one try of an append to a shard's log")
     append_deadline_ms: int = setting(20_000, "a shard that cannot append for this long is restarted")
     check_invariants: bool = setting(False, "assert every invariant after each step (tests)")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("tick_ms", "handover_delay_ms", "marker_timeout_ms", "append_timeout_ms", "visible_wait_max_ms"):
+        for name in (
+            *("tick_ms", "handover_delay_ms", "marker_timeout_ms", "append_timeout_ms", "visible_wait_max_ms"),
+            "shard_log_slack_records",
+        ):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name} must be above 0", name=name)
         self.check("lag_refresh_ms", self.lag_refresh_ms >= 1_000, "1000 and up")
@@ -114,6 +128,7 @@ class CoordinatorConfig(ServingConfig):
                 group_heartbeat_interval_ms=self.group_heartbeat_interval_ms,
                 group_max_size=self.group_max_size,
                 group_retention_ms=self.group_retention_ms,
+                ended_retention_ms=self.ended_retention_ms,
             )
         except ValueError as error:
             raise ConfigError(str(error)) from error
@@ -123,5 +138,6 @@ class CoordinatorConfig(ServingConfig):
         return ShardConfig(
             append_timeout_ms=self.append_timeout_ms,
             append_deadline_ms=self.append_deadline_ms,
+            slack_records=self.shard_log_slack_records,
             check_invariants=self.check_invariants,
         )

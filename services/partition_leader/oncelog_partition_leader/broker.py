@@ -21,6 +21,7 @@ from oncelog_partition_leader.core.cluster.capacity import partitions_for
 from oncelog_partition_leader.core.log.folders import Folder
 from oncelog_partition_leader.log.data_dir.custody import Custody
 from oncelog_partition_leader.log.data_dir.forgotten_partitions import forgotten, held_logs
+from oncelog_partition_leader.partition.compactor import Compactor
 from oncelog_partition_leader.partition.coordinator_client import Coordinators
 from oncelog_partition_leader.partition.disk_confirmation import DiskConfirmation
 from oncelog_partition_leader.partition.hanging_transactions import Healer
@@ -99,6 +100,9 @@ class Broker:
             bugs=self.bugs,
         )
         self.scrubber = Scrubber(config, ports.clock, ports.random, self.replicas.partitions)
+        self.compactor = Compactor(
+            config, self.contacts.cluster_now_ms, self.replicas.partitions, self.bugs, ports.helpers
+        )
         self.drainer = Drainer(
             ports.metadata,
             self.view,
@@ -109,7 +113,10 @@ class Broker:
             resign=self.controller.resign,
             draining_is=lambda draining: ports.health.set(health.READINESS, not draining, health.NOT_DRAINING),
         )
-        follower = Follower(self.replicas.partitions, self.me, self.tasks, self.bugs, self.replicas.disk_watch)
+        replicas = self.replicas
+        follower = Follower(
+            replicas.partitions, self.me, self.tasks, self.bugs, replicas.disk_watch, replicas.disk_room
+        )
         self.healer = Healer(self.replicas.partitions, self.coordinators, config, ports.clock, self.bugs)
         observer = self.replicas.observer
         self.producing = ProduceService(config, ports.clock, self.view, self.replicas, tokens)
@@ -147,7 +154,9 @@ class Broker:
         self._recovered = False
         self._in_sync = InSyncWatch(self.view, self.me)
         self._held: Mapping[Folder, int] = {}
-        collector = BrokerCollector(config, ports.clock, ports.disk, self.view, self.replicas, self.controller)
+        collector = BrokerCollector(
+            config, ports.clock, ports.disk, self.view, self.replicas, self.controller, self.compactor
+        )
         ports.metrics.collect_with(collector.collect)
 
     def me(self) -> BrokerRef:
@@ -180,6 +189,7 @@ class Broker:
         self._keep(self._keep_house, "housekeeping")
         self._keep(self._retain, "retention")
         self._keep(self.scrubber.run, "scrub")
+        self._keep(self.compactor.run, "compaction")
         self._look_at_health()
         try:
             async with asyncio.timeout(_START_TIMEOUT_S):

@@ -13,6 +13,8 @@ from oncelog_runtime.config.settings import setting
 
 _UNITS = ("_ms", "_max", "_bytes", "_shards", "_factor", "_replicas")
 
+_MAY_BE_ZERO = ("disk_low_bytes", "disk_reserved_bytes")
+
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerConfig(ServingConfig):
@@ -37,6 +39,13 @@ class BrokerConfig(ServingConfig):
     disk_stall_max_ms: int = setting(
         3_000, "a disk that ends no sync for so long is stalled: its broker gives leaderships away and leaves ISRs"
     )
+    disk_low_bytes: int = setting(
+        1 << 30, "free bytes below which no transaction begins on this broker; at most a tenth of the volume, 0 = never"
+    )
+    disk_reserved_bytes: int = setting(
+        256 << 20,
+        "free bytes kept for markers and the cluster's own logs: below, no records; at most a twentieth of the volume",
+    )
     # replication
     replica_lag_time_max_ms: int = setting(10_000, "a follower not caught up for so long leaves the ISR")
     replica_silence_max_ms: int = setting(
@@ -45,9 +54,12 @@ class BrokerConfig(ServingConfig):
     replicate_max_bytes: int = setting(1 << 20, "bytes gathered into one replication request")
     replicate_in_flight_max: int = setting(4, "replication requests on the way per follower and flush mode")
     replicate_timeout_ms: int = setting(5_000, "a replication request without answer for so long is lost")
-    replicate_backoff_ms: int = setting(50, "wait before a follower is tried again")
+    replicate_backoff_ms: int = setting(
+        50, "wait before a follower is tried again; for a partition that it refuses, up to eight times as long"
+    )
     watermark_push_delay_ms: int = setting(50, "how long a new high watermark waits for data to go with")
     tail_cache_bytes: int = setting(4 << 20, "newest batches kept in memory, per partition")
+    tail_memory_bytes: int = setting(256 << 20, "newest batches kept in memory, of all partitions together")
     # requests
     request_timeout_max_ms: int = setting(120_000, "longest time-out of a produce request")
     inbox_bytes_max: int = setting(64 << 20, "bytes that may wait for their append, per partition")
@@ -79,7 +91,18 @@ class BrokerConfig(ServingConfig):
     )
     scrub_bytes_per_s: int = setting(8 << 20, "how fast logs are read again to find rot; 0 = never")
     scrub_interval_ms: int = setting(7 * 24 * 3_600_000, "a pass over all logs begins at most so often")
+    compaction_bytes_per_s: int = setting(
+        32 << 20, "how fast logs with cleanup_policy=compact are read and written again; 0 = never"
+    )
+    compaction_interval_ms: int = setting(15_000, "how often logs are looked at for compaction")
+    compaction_keys_max: int = setting(2_000_000, "most keys that one pass of compaction holds in memory")
+    compaction_key_bytes_max: int = setting(
+        128 << 20, "most bytes of such keys; what does not fit waits for the next pass"
+    )
     reassignments_max: int = setting(8, "moves of replicas under way at the same time, in the whole cluster")
+    move_bytes_per_s: int = setting(
+        0, "most bytes per second that this broker sends to replicas that are being moved; 0 = no bound"
+    )
     replica_balance_enabled: bool = setting(True, "brokers that are new get their share of the replicas by themselves")
     replica_balance_delay_ms: int = setting(30_000, "how long the set of brokers must stand still before that")
     leader_rebalance_interval_ms: int = setting(30_000, "how often leadership goes back to preferred replicas")
@@ -88,16 +111,21 @@ class BrokerConfig(ServingConfig):
         ServingConfig.__post_init__(self)
         base = {field.name for field in dataclasses.fields(ServingConfig)}
         for field in dataclasses.fields(self):
-            if field.name not in base and field.name.endswith(_UNITS):
+            if field.name not in {*base, *_MAY_BE_ZERO} and field.name.endswith(_UNITS):
                 self.check(field.name, getattr(self, field.name) > 0, "above 0")
         self.check("session_timeout_ms", self.session_timeout_ms >= 2_000, "2000 and up")
         self.check("scrub_bytes_per_s", self.scrub_bytes_per_s >= 0, "0 and up")
+        self.check("disk_reserved_bytes", self.disk_reserved_bytes >= 0, "0 and up")
+        self.check("disk_low_bytes", self.disk_low_bytes >= self.disk_reserved_bytes, "at least disk_reserved_bytes")
         self.check("peer_silence_max_ms", self.peer_silence_max_ms > self.peer_hold_ms, "above peer_hold_ms")
         self.check(
             "replica_silence_max_ms",
             self.replica_silence_max_ms > self.peer_silence_max_ms,
             "above peer_silence_max_ms",
         )
+        self.check("move_bytes_per_s", self.move_bytes_per_s >= 0, "0 and up")
+        self.check("compaction_bytes_per_s", self.compaction_bytes_per_s >= 0, "0 and up")
+        self.check("compaction_key_bytes_max", self.compaction_key_bytes_max <= 1 << 30, "at most 1073741824")
         self.check("partitions_max", self.partitions_max <= 10_000, "at most 10000")
         self.check("partitions_per_broker_max", self.partitions_per_broker_max <= 1_000_000, "at most 1000000")
         self.check("transaction_shards", self.transaction_shards <= 10_000, "at most 10000")

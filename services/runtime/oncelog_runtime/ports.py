@@ -7,7 +7,7 @@ Rule 2: small writes are synchronous (an executor hop costs twenty times a small
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -150,6 +150,49 @@ class Disk(Protocol):
 
     async def run(self, work: Callable[[], T]) -> T:
         """Runs blocking work (recovery, cold reads) off the loop; inline in the simulation."""
+        ...
+
+
+# ---------------------------------------------------------------- helpers
+
+
+class HelperGoneError(Exception):
+    """The helper process died, was killed, or could not be started. What it was asked for is not done: start another one."""
+
+
+class Channel(Protocol):
+    """The way between a process and its helper: whole messages, in order. Either end has one."""
+
+    async def send(self, message: bytes) -> None:
+        """Sends a message. Raises `HelperGoneError`."""
+        ...
+
+    async def receive(self) -> bytes:
+        """Returns the next message of the other end. Raises `HelperGoneError`; a helper itself just ends then."""
+        ...
+
+
+class Helper(Channel, Protocol):
+    """A helper process, as the process sees it that started it."""
+
+    def kill(self) -> None:
+        """Ends it at once, like kill -9: it cleans nothing up. Any number of times."""
+        ...
+
+
+HelperWork = Callable[[Disk, Channel, str], Awaitable[None]]
+"""The work of a helper: an async function of a module. It gets the disk of the process that started it, the channel to it, and
+a name that no other helper ever has. It may die at any moment."""
+
+
+class Helpers(Protocol):
+    """Starts processes for long work, which would hold up the event loop of this one, also in threads.
+
+    A helper has the lowest priority, works on the same disk, and ends with the process that started it.
+    """
+
+    async def start(self, work: HelperWork) -> Helper:
+        """Starts a helper. Raises `HelperGoneError` when that is not possible."""
         ...
 
 

@@ -65,7 +65,6 @@ _CLIENT: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     (("max.poll.interval.ms",), _NO_GROUP),
     (("max.poll.records",), _FETCH),
     (("fetch.min.bytes", "fetch.max.bytes", "fetch.max.wait.ms", "max.partition.fetch.bytes"), _FETCH),
-    (("client.rack",), "reading is from the leader, so leave it out"),
     (("allow.auto.create.topics",), "write option createTopicPartitions, with which a sink creates its topic"),
     (("ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type"), _CA),
     (("ssl.truststore.certificates",), _CA),

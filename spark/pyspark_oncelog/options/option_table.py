@@ -131,6 +131,12 @@ SOURCE: Final[dict[str, Option]] = {
     "isolation": Option(
         "Whether records of open and aborted transactions are read too.", "read_committed", "kafka.isolation.level"
     ),
+    "clientRack": Option(
+        "The rack in which the executors stand: they read from an in-sync replica there instead of the leader. Left out, each "
+        "takes ONCELOG_CLIENT_RACK of its own environment.",
+        "",
+        "kafka.client.rack",
+    ),
     "commitGroup": Option(
         "A group to which a stream commits what it has read, for lag tools; it is never read back. One that no "
         "consumers are members of. Empty means none."

@@ -323,6 +323,7 @@ class SourceOptions:
     min_rows_per_task: int
     read_committed: bool
     commit_group: str
+    client_rack: str = ""
 
     @staticmethod
     def parse(raw: Mapping[str, str], streaming: bool) -> SourceOptions:
@@ -346,6 +347,7 @@ class SourceOptions:
             min_rows_per_task=_integer(options, "minRowsPerTask", _DEFAULT_ROWS_PER_TASK, 1),
             read_committed=_choice(options, "isolation", ("read_committed", "read_uncommitted")) == "read_committed",
             commit_group=options.get("commitGroup", ""),
+            client_rack=options.get("clientRack", ""),
         )
 
 

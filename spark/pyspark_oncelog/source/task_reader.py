@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from oncelog.errors import OffsetOutOfRangeError, OncelogError, UnknownTopicError
 from pyspark_oncelog import preflight
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from oncelog.sync import Client
 
 _log = logging.getLogger(__name__)
+_RACK: Final = "ONCELOG_CLIENT_RACK"
+"""Executors of one job may stand in several racks, and each knows its own."""
 
 
 def read_task(options: SourceOptions, schema: StructType, ranges: Sequence[OffsetRange]) -> Iterator[RecordBatch]:
@@ -140,4 +143,5 @@ def _consumer_options(options: SourceOptions) -> ConsumerOptions:
         "isolation_level": "read_committed" if options.read_committed else "read_uncommitted",
         "auto_offset_reset": "none",
         "skip_lost_transactions": not options.fail_on_data_loss,
+        "client_rack": options.client_rack or os.environ.get(_RACK, ""),
     }

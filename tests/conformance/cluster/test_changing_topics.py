@@ -165,11 +165,12 @@ async def test_records_of_a_partition_to_which_nobody_writes_are_deleted_by_time
     assert await s.read(place, from_offset=5) == ["d"]
 
 
-async def test_compaction_is_refused_by_name_in_a_new_topic_and_in_a_change(s: Script) -> None:
-    await s.place()
+async def test_a_topic_becomes_a_compacted_one_and_refuses_records_without_a_key_from_then_on(s: Script) -> None:
+    place = await s.place()
     async with s.client() as client:
-        with pytest.raises(errors.ConfigError, match="compaction is not available yet"):
-            await client.admin.create_topic("other", config={"cleanup_policy": "compact"})
-        with pytest.raises(errors.ConfigError, match="compaction is not available yet"):
-            await client.admin.alter_topic("work", config={"cleanup.policy": "compact,delete"})
-        assert [topic.name for topic in await client.admin.list_topics()] == ["work"]
+        await client.admin.alter_topic("work", config={"cleanup.policy": "compact,delete"})
+        await s.until(lambda: s.replica(s.leader(place), place).log.config.is_compacted)
+        async with client.producer() as producer:
+            await producer.send_and_wait("work", b"v", key=b"k", partition=0)
+            with pytest.raises(errors.InvalidRecordError, match="every record needs a key"):
+                await producer.send_and_wait("work", b"v", partition=0)

@@ -403,3 +403,31 @@ async def test_brokers_share_alike_after_the_set_stood_still(s: Script) -> None:
     await s.until(level, "the broker that is in use again gets its share", within_s=120)
     await s.retry(lambda: s.write(place, writer, "y", seq=1))
     assert await s.read(place) == ["x", "y"]
+
+
+@cluster(brokers=4, replica_balance_enabled=False, move_bytes_per_s=20_000)
+async def test_a_bounded_move_takes_its_time_and_holds_up_no_writer(s: Script) -> None:
+    place, writer = await fast_place(s)
+    async with s.client() as client, client.producer(compression_type="none") as producer:
+        for _ in range(20):
+            await (
+                await producer.send(
+                    place.topic, value=s.world.random("filling").randbytes(5_000).hex().encode(), partition=0
+                )
+            )
+        new, before = outsider(s, place), replicas(s, place)
+        began_ms = s.now_ms
+        await reassign(s, place, (*before[:2], new))
+        await s.until(lambda: replicas(s, place) == (*before, new))
+        await s.sleep(1)
+        (move,) = await client.admin.list_reassignments()
+        topic = await client.admin.describe_topic(place.topic)
+        log = (await client.admin.describe_partitions([topic]))[place.id]
+        left = log.missing(set(move.target) - set(move.original))
+        assert 0 < left < 22, "what the new replica lacks can be seen"
+        wrote_ms = s.now_ms
+        await s.retry(lambda: s.write(place, writer, "y", seq=1))
+        assert s.now_ms - wrote_ms < 500, "the ISR is sent everything at once"
+        await s.until(lambda: replicas(s, place) == (*before[:2], new) and moving(s) == 0)
+        assert 8_000 < s.now_ms - began_ms < 20_000, "200 kB at 20 kB/s, a second's worth of it at once"
+    assert len(await s.read(place)) == 22

@@ -93,6 +93,32 @@ async def test_a_partition_that_is_added_is_read_without_a_word(s: Script) -> No
     assert owned(a) == [0, 1, 2]
 
 
+async def test_a_join_without_a_member_id_is_refused_and_one_with_it_is_a_member(s: Script) -> None:
+    place = await s.place()
+    await s.sleep(_SEEN_S)
+    with pytest.raises(errors.InvalidRequestError, match="made by the client"):
+        await s.heartbeat("g", "", place.topic)
+    assert owned(await s.heartbeat("g", "a", place.topic)) == [0]
+
+
+async def test_a_static_member_comes_back_and_nobody_else_moves(s: Script) -> None:
+    place, _ = await s.topic("work", partitions=2)
+    await s.sleep(_SEEN_S)
+    a = await s.heartbeat("g", "a1", place.topic, instance_id="till-1")
+    await s.sleep(0.5)
+    b = await s.heartbeat("g", "b", place.topic)
+    a = await goes_on(s, "a1", a)
+    await goes_on(s, "a1", a)
+    b = await goes_on(s, "b", b)
+    await s.heartbeat("g", "a1", epoch=-2)
+    await s.sleep(0.5)
+    back = await s.heartbeat("g", "a2", place.topic, instance_id="till-1")
+    assert owned(back) == owned(a)
+    assert not (await goes_on(s, "b", b)).HasField("assignment"), "it has what it had"
+    with pytest.raises(errors.FencedInstanceIdError):
+        await s.heartbeat("g", "a1", epoch=a.member_epoch)
+
+
 async def test_members_that_are_unknown_or_in_another_epoch_are_fenced(s: Script) -> None:
     place: Place = await s.place()
     await s.sleep(_SEEN_S)

@@ -75,6 +75,33 @@ async def test_an_empty_directory_is_not_elected_over_two_whole_logs(s: Script) 
     await whole(s, place)
 
 
+@pytest.mark.case("S24")
+async def test_an_older_image_of_a_disk_does_not_lead_over_whole_logs(s: Script) -> None:
+    """It was taken in this boot, so by itself it looks whole, and every member of the ISR was restarted."""
+    place = await s.place()
+    writer = await s.producer()
+    for sequence, value in enumerate(VALUES[:4]):
+        await s.write(place, writer, value, seq=sequence)
+    old, others = s.leader(place), s.followers(place)
+    s.kill(old)
+    image = {path: bytes(inode.data) for path, inode in s.world.nodes[old].disk._files.items()}
+    s.restart(old)
+    await s.rejoined(old, place)
+    await s.until(lambda: {old, *others} == s.isr(place))
+    await s.retry(lambda: s.write(place, writer, VALUES[4], seq=4))
+    s.kill(*others, old)
+    disk = s.world.nodes[old].disk
+    for path in list(disk._files):
+        disk.remove(path)
+    for path, data in image.items():
+        disk.open(path, create=True).append([data])
+    s.restart(old)
+    await s.sleep(10)
+    assert not s.leads(old, place), "it may lack what was written since"
+    s.restart(*others)
+    await whole(s, place)
+
+
 async def test_a_committed_spark_batch_is_remembered_though_the_last_member_lost_its_volume(s: Script) -> None:
     place = await s.place(flush_mode="fsync")
     first = await s.join("q", batch=7)

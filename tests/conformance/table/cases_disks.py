@@ -11,6 +11,10 @@ def _stall(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/replication/test_stalled_disks.py::{name}" for name in names))
 
 
+def _full(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/replication/test_disk_thresholds.py::{name}" for name in names))
+
+
 def _failed(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/replication/test_failed_logs.py::{name}" for name in names))
 
@@ -32,6 +36,21 @@ DISKS: Final[dict[str, Case]] = {
         "nothing is claimed of what was not synced", "test_what_was_never_synced_is_not_trusted_after_a_power_cut"
     ),
     "disk 4": _stall("nothing piles up before a hung disk", "test_nobody_piles_up_before_a_hung_disk"),
+    "disk 5": _full(
+        "before a disk is full, who has room leads, and markers and the cluster's own logs have theirs",
+        "test_a_leader_whose_disk_is_nearly_full_lets_another_one_lead",
+        "test_with_every_disk_nearly_full_transactions_end_and_offsets_are_committed",
+    ),
+    "disk 6": Case(
+        "an older image of a disk, put back, is not taken for whole",
+        (
+            "conformance/replication/test_elections_below_min_isr.py::test_an_older_image_of_a_disk_does_not_lead_over_whole_logs",
+        ),
+    ),
+    "slow 1": Case(
+        "a peer that takes nothing costs no memory",
+        ("conformance/replication/test_slow_peers.py::test_a_follower_that_takes_nothing_costs_its_leader_no_memory",),
+    ),
     "log 1": _failed(
         "a log that fails costs its own partition one replica for a while, and no other partition anything",
         "test_one_failed_log_leaves_its_own_partition_alone",

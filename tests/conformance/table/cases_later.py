@@ -1,6 +1,6 @@
 """Cases E to K: durable state, replication, the log, offsets, and Spark from end to end; most are unit or integration tests.
 
-Numbers that are in no table belong to what does not exist here: compaction, fetch sessions, share groups.
+Numbers that are in no table belong to what does not exist here: fetch sessions, share groups.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ _ELECTION: Final = f"{_LEADER}core/cluster/test_election.py::"
 _EPOCHS: Final = f"{_LEADER}core/log/test_leader_epochs.py::"
 _QUEUE: Final = f"{_LEADER}partition/test_leadership.py::"
 _LOG: Final = f"{_LEADER}log/test_partition_log.py::"
+_COMPACTION: Final = f"{_LEADER}log/compaction/test_compactable_log.py::"
+_COMPACTED: Final = "conformance/replication/test_compaction_cases.py::"
 _OFFSETS: Final = "unit/coordinator/core/offsets/test_offset_table.py::"
 _MEMBERS: Final = "unit/coordinator/core/groups/test_membership.py::"
 _WIRE: Final = "conformance/groups/test_members.py::"
 _GROUPS: Final = "unit/coordinator/core/groups/test_group_table.py::"
+_FENCES: Final = "unit/coordinator/core/groups/test_member_fences.py::"
 _PARTICIPANTS: Final = "unit/coordinator/core/transactions/test_participant_decisions.py::"
 _SINK: Final = "integration/test_spark_sink.py::"
 _SIMULATION: Final = "simulation/test_coordinator.py::"
@@ -35,6 +38,16 @@ LATER: Final[dict[str, Case]] = {
     # ---- E: durable state
     "E121": _in(_STATE, "an open transaction in a snapshot", "test_an_open_transaction_survives_a_snapshot"),
     "E122": _in(_STATE, "a damaged snapshot", "test_a_damaged_snapshot_is_refused"),
+    "E125": _in(
+        _COMPACTION,
+        "the state of a producer from a compacted log",
+        "test_the_last_batch_of_a_producer_stays_empty_until_a_newer_one_takes_its_place",
+        "property/test_compaction.py::test_a_fresh_reader_finds_the_last_committed_value_of_each_key",
+        "conformance/replication/test_compaction.py::test_a_replica_that_lost_everything_is_fed_from_a_compacted_log",
+        "conformance/replication/test_compaction.py"
+        "::test_a_follower_whose_log_ends_within_a_gap_of_its_leader_catches_up",
+        _COMPACTED + "test_the_last_batch_of_a_producer_stays_empty_also_for_a_replica_that_lost_its_disk",
+    ),
     "E127": _in(
         f"{_LEADER}log/test_storage_crashes.py::",
         "a crash after every step of the disk",
@@ -90,11 +103,19 @@ LATER: Final[dict[str, Case]] = {
         "test_a_dead_registration_neither_leads_nor_keeps_others_from_being_asked",
     ),
     # ---- G: the log
+    "G144": _in(
+        f"{_LEADER}log/test_batch_stamping.py::",
+        "a leader's batch at another offset",
+        "test_a_follower_refuses_gaps_and_old_or_new_epochs",
+    ),
     "G145": _in(
         _LOG,
         "retention by time, size and start",
         _SEGMENTS + "test_whole_segments_go_by_time_size_and_start",
         f"{_LEADER}core/log/test_retention.py::test_whole_segments_oldest_first",
+    ),
+    "G146": _in(
+        _SEGMENTS, "records that are not committed are not deleted", "test_delete_records_is_durable_and_bounded"
     ),
     "G149": _in(
         f"{_LEADER}core/log/test_segment.py::",
@@ -102,15 +123,56 @@ LATER: Final[dict[str, Case]] = {
         "test_a_segment_ends_by_size_age_index_and_distance",
         "test_each_batch_of_a_group_is_judged_as_if_those_before_it_were_in",
     ),
+    "G150": _in(
+        _COMPACTION,
+        "a committed transaction all of whose records were replaced",
+        "test_the_marker_of_a_superseded_transaction_stays_for_its_time_and_then_goes",
+        "test_a_marker_stays_while_a_record_of_its_transaction_does",
+        "test_a_marker_stays_while_a_snapshot_holds_its_transaction_open",
+        "conformance/replication/test_compaction.py"
+        "::test_all_replicas_shrink_and_readers_find_the_last_value_of_each_key",
+        _COMPACTED
+        + "test_a_replaced_transaction_goes_its_marker_stays_for_its_time_and_the_last_one_of_its_id_for_ever",
+    ),
+    "G151": _in(
+        _COMPACTION,
+        "an aborted transaction in a compacted log",
+        "test_aborted_data_goes_in_the_first_pass_whatever_its_key_and_its_marker_later",
+        "test_the_marker_of_aborted_data_stays_in_the_pass_that_removes_it_though_its_time_is_over",
+        _COMPACTED + "test_aborted_data_goes_whatever_its_key_replaces_nothing_and_its_marker_goes_later",
+    ),
+    "G152": _in(
+        _COMPACTION,
+        "the last batch of a producer",
+        "test_the_last_batch_of_a_producer_stays_empty_until_a_newer_one_takes_its_place",
+        _COMPACTED + "test_the_last_batch_of_a_producer_stays_empty_also_for_a_replica_that_lost_its_disk",
+    ),
+    "G154": _in(
+        _COMPACTION,
+        "a tombstone",
+        "test_a_tombstone_stays_for_its_time_after_the_first_pass_and_then_goes",
+        "test_a_tombstone_that_the_keys_in_memory_do_not_reach_stays_though_its_time_is_over",
+        _COMPACTED + "test_a_tombstone_is_there_for_its_time_after_it_was_cleaned_and_then_goes",
+    ),
+    "G155": _in(
+        f"{_LEADER}log/compaction/test_replacement.py::",
+        "a crash in the middle of a compaction",
+        "test_a_crash_at_any_step_leaves_every_record_once",
+        "test_an_error_at_any_step_leaves_the_log_whole_or_fails_it",
+        _COMPACTED + "test_a_broker_that_dies_between_two_renames_of_a_compaction_has_every_last_record_once",
+    ),
     # ---- H: groups and offsets
-    "H156": Case(
+    "H156": _in(
+        _MEMBERS,
         "a first join without a member id",
-        reason="the client makes the id of each membership itself, so there is no join without one to be sent back",
+        "test_a_bad_join_is_refused_by_name",
+        _WIRE + "test_a_join_without_a_member_id_is_refused_and_one_with_it_is_a_member",
     ),
     "H157": _in(
         _MEMBERS,
         "a heartbeat of an unknown member",
         "test_an_unknown_member_is_refused",
+        "test_an_epoch_that_is_too_old_is_fenced",
         _WIRE + "test_members_that_are_unknown_or_in_another_epoch_are_fenced",
     ),
     "H158": _in(
@@ -125,8 +187,14 @@ LATER: Final[dict[str, Case]] = {
         "a static member that comes back",
         "test_a_static_member_comes_back_to_its_partitions_without_a_new_epoch",
         "test_an_instance_id_that_is_in_use_is_not_released",
+        _WIRE + "test_a_static_member_comes_back_and_nobody_else_moves",
     ),
-    "H160": _in(_MEMBERS, "a group that is full", "test_a_full_group_takes_nobody_and_goes_on"),
+    "H160": _in(
+        _MEMBERS,
+        "a group that is full",
+        "test_a_full_group_takes_nobody_and_goes_on",
+        "test_a_static_member_comes_back_into_a_full_group",
+    ),
     "H162": _in(
         _MEMBERS,
         "a member epoch that is too high or too old",
@@ -143,10 +211,13 @@ LATER: Final[dict[str, Case]] = {
         _WIRE + "test_a_fail_over_in_the_middle_of_a_hand_over_changes_nothing",
     ),
     "H164": _in(
-        _GROUPS, "commits of a group with and without members", "test_only_members_commit_while_there_are_some"
+        _FENCES,
+        "commits of a group with and without members",
+        "test_only_members_commit_while_there_are_some",
+        "test_a_member_of_a_group_that_has_expired_commits_nothing",
     ),
     "H165": _in(
-        _GROUPS,
+        _FENCES,
         "commits while partitions move",
         "test_an_offset_in_a_transaction_is_fenced_like_a_plain_one",
         "test_a_member_commits_what_it_lets_go_until_it_says_so",
@@ -164,12 +235,31 @@ LATER: Final[dict[str, Case]] = {
         "test_offsets_are_not_deleted_under_the_members_that_read_them",
     ),
     "H171": _in(
-        _GROUPS,
+        _FENCES,
         "the epochs in which a commit counts",
         "test_a_commit_counts_from_the_partitions_epoch_to_the_members",
         "test_a_commit_for_a_partition_that_was_handed_over_is_refused",
         "test_a_partition_that_comes_back_has_a_new_epoch",
         _WIRE + "test_a_commit_of_the_owner_before_is_refused_also_in_a_transaction",
+    ),
+    # ---- I: fetch, share, client
+    "I172": Case(
+        "fetch sessions",
+        reason="there are none: a reader asks over a link, whose stream is the session, and each request says in full what it "
+        "wants. So no id or epoch of a session can be wrong, and no cache of sessions can be full",
+    ),
+    "I173": Case(
+        "an acknowledgement that is not the member's to give",
+        reason="there are no share groups: a record is read by the member that owns its partition, and done is an offset",
+    ),
+    "I175": Case(
+        "the state of a share group cannot be written",
+        reason="there are no share groups, so there is no state of single records beside the committed offsets",
+    ),
+    "I176": Case(
+        "the log start passes records that are in flight",
+        reason="there are no share groups, so no record is in flight at the broker; a reader below the log start is told so by "
+        "name, or moved by its `auto_offset_reset`",
     ),
     # ---- K: end to end with Spark
     "K177": _in(

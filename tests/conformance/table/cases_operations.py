@@ -15,6 +15,10 @@ def _move(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/cluster/test_moving.py::{name}" for name in names))
 
 
+def _near(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/replication/test_follower_reads.py::{name}" for name in names))
+
+
 def _ahead(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/transactions/test_enrolled_ahead.py::{name}" for name in names))
 
@@ -90,8 +94,8 @@ OPERATIONS: Final[dict[str, Case]] = {
         "test_records_of_a_partition_to_which_nobody_writes_are_deleted_by_time_on_every_replica",
     ),
     "changing 3": _changing(
-        "what is not there is refused, not accepted and ignored",
-        "test_compaction_is_refused_by_name_in_a_new_topic_and_in_a_change",
+        "a topic that becomes a compacted one refuses what could never be compacted",
+        "test_a_topic_becomes_a_compacted_one_and_refuses_records_without_a_key_from_then_on",
     ),
     "changing 4": _changing(
         "an offset is committed for the topic that it was read from, and for no other",
@@ -182,6 +186,35 @@ OPERATIONS: Final[dict[str, Case]] = {
         "test_a_move_goes_on_when_its_silent_target_answers_again",
         "test_a_restarted_target_is_not_taken_for_its_dead_incarnation",
         "test_a_move_goes_on_when_fewer_replicas_need_be_in_sync",
+    ),
+    "move 9": _move(
+        "a bounded move takes its time, and those who write do not wait for it",
+        "test_a_bounded_move_takes_its_time_and_holds_up_no_writer",
+    ),
+    "near 1": _near(
+        "a follower shows what is committed, and nothing else",
+        "test_every_in_sync_follower_shows_what_is_committed",
+        "test_what_only_some_replicas_have_is_shown_by_no_follower",
+        "test_an_open_transaction_holds_a_reader_back_at_a_follower_too",
+        "test_a_follower_names_what_was_aborted",
+        "test_a_marker_that_is_not_committed_ends_nothing_at_a_follower",
+        "test_a_new_leader_of_an_aborted_transaction_and_its_followers_agree",
+        "test_records_that_were_deleted_are_soon_not_shown_by_followers",
+    ),
+    "near 2": _near(
+        "a follower that cannot vouch for what it has sends readers to the leader",
+        "test_a_follower_that_is_cut_off_from_everything_answers_nobody",
+        "test_a_follower_that_left_the_isr_sends_readers_to_the_leader",
+        "test_a_follower_answers_in_a_new_epoch_after_it_has_heard_from_its_leader",
+        "test_a_follower_never_calls_an_offset_out_of_range",
+        "test_a_follower_answers_only_those_who_ask_for_it",
+        "test_a_follower_asks_for_the_same_rights",
+    ),
+    "near 3": _near(
+        "a consumer reads in its rack, and at the leader while nobody answers there",
+        "test_a_consumer_reads_in_its_rack_and_goes_to_the_leader_while_nobody_answers_there",
+        "test_a_reader_at_the_end_is_told_of_a_new_record_by_the_follower",
+        "test_a_reader_that_was_told_of_more_elsewhere_waits_at_a_follower",
     ),
     "ahead 1": _ahead(
         "a decision enrols the next number, which opens without a record",

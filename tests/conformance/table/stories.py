@@ -267,6 +267,10 @@ STORIES: Final[dict[str, str]] = {
         "A snapshot of the producer state is cut short or garbled. It is refused, and recovery takes an older one "
         "and the batches since."
     ),
+    "E125": (
+        "A replica that lost its disk replays a compacted log. It knows each producer's epoch and last sequence, and each "
+        "transaction that has ended, as the others do."
+    ),
     "E127": (
         "The process is killed, or the power goes, after any step of a run. After the restart the log is a sound "
         "prefix of what was written."
@@ -302,12 +306,41 @@ STORIES: Final[dict[str, str]] = {
     ),
     "F143": "The registration of the last known leader outlives its process. It is not elected.",
     # ---- G: the log
+    "G144": "A leader's batch does not begin where the follower's log ends. It is refused, and nothing is written.",
     "G145": (
         "Retention by time, size or start offset. Whole segments go, oldest first, and never what is not committed."
     ),
+    "G146": "Records above the log end are to be deleted. The call is refused; what was deleted stays so after a restart.",
     "G149": "A segment ends by size, age, a full index, or when an offset is too far from its base.",
+    "G150": (
+        "All records of a committed transaction were replaced. They go; the marker stays for `delete_retention_ms`, and for "
+        "longer while it is the last one of its id, or a producer snapshot still holds the transaction open."
+    ),
+    "G151": (
+        "A transaction was aborted in a compacted topic. Its records go in the first pass, whatever their keys, and replace "
+        "nothing. Its marker goes in a later pass."
+    ),
+    "G152": (
+        "All records of the newest batch of a producer were replaced. The batch stays, empty, with its sequences, until a "
+        "newer batch of the producer is compacted too."
+    ),
+    "G154": (
+        "A record with a null value deletes its key. It stays for `delete_retention_ms` after the first pass that met it, and "
+        "never goes while an older value may be left."
+    ),
+    "G155": (
+        "The broker or its helper dies, or its disk fails, at any write, sync, rename or removal of a compaction. After the "
+        "restart every last record is there, once."
+    ),
     # ---- H: groups and offsets
-    "H157": "A heartbeat names a member that the group does not know, or one of another group. It is refused.",
+    "H156": (
+        "A member joins without an id. That is refused by name, and no id is handed out: the client makes one for each "
+        "membership, and with it the same join makes a member."
+    ),
+    "H157": (
+        "A heartbeat names a member that the group does not know, or one of another group, or an epoch that is over. It "
+        "is refused."
+    ),
     "H158": (
         "Partitions move between members. Heartbeats of all of them are answered as always, and who keeps a partition "
         "reads on: there is no time in which the group stands still."
@@ -316,7 +349,10 @@ STORIES: Final[dict[str, str]] = {
         "A static member leaves for a while and comes back under a new member id. It has its partitions again and no "
         "other member moves; the old id is fenced. While the old one has not left, the new one is asked to wait."
     ),
-    "H160": "A group is full. One more member is refused, and those that are there go on.",
+    "H160": (
+        "A group is full. One more member is refused, and those that are there go on; a static member that was away comes "
+        "back."
+    ),
     "H162": "A heartbeat has an epoch that is too high or too old. It is fenced; a new membership of the same client goes on.",
     "H163": (
         "A partition moves from one member to another. The new owner gets it when the old one has said that it let go, "
@@ -324,7 +360,7 @@ STORIES: Final[dict[str, str]] = {
     ),
     "H164": (
         "While a group has members, only they commit its offsets. A commit without a member makes a simple group where "
-        "there are none; a commit by an unknown member is refused."
+        "there are none; a commit by an unknown member is refused, and so is one of a member whose group has expired."
     ),
     "H165": (
         "Offsets are committed while partitions move, plainly and in a transaction. They count for what the member owns, "

@@ -31,6 +31,17 @@ def _functions(path: str) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
+_GROUPS = {
+    "H": [*range(156, 161), *range(162, 166), 167, 168, 170, 171],
+    "I": [172, 173, 175, 176],
+}
+
+
+def test_every_number_of_groups_is_in_the_table() -> None:
+    listed = {f"{letter}{number}" for letter, numbers in _GROUPS.items() for number in numbers}
+    assert {number for number in LATER if number[0] in _GROUPS} == listed
+
+
 def test_every_number_is_in_the_table() -> None:
     listed = {f"{letter}{number}" for letter, numbers in _NUMBERS.items() for number in numbers}
     assert set(CASES) == listed

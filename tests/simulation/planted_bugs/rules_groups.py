@@ -5,11 +5,14 @@ from __future__ import annotations
 from oncelog_coordinator.core.groups import assignment, group_table, membership, reconcile
 from oncelog_coordinator.core.groups.group import Draft, Group
 from oncelog_coordinator.core.groups.group_table import GroupTable
+from oncelog_coordinator.core.groups.member_fences import MemberFences
 from oncelog_coordinator.core.offsets import offset_table
 from oncelog_coordinator.core.offsets.offset_table import OffsetTable
+from oncelog_coordinator.effects.topic_watch import TopicWatch
 from tests.simulation.planted_bugs import edit, without
 
 _TABLE = "unit/coordinator/core/groups/test_group_table.py::"
+_FENCES = "unit/coordinator/core/groups/test_member_fences.py::"
 _MEMBERS = "unit/coordinator/core/groups/test_membership.py::"
 _TIMES = "unit/coordinator/core/groups/test_timeouts.py::"
 _UNCHECKED = edit(
@@ -49,17 +52,19 @@ PLANTS = [
         "a member commits only for partitions that it owns, in an epoch from theirs to its own",
         [
             edit(OffsetTable, "_require_owner", ("if refusal is not None:", "if False:")),
-            edit(GroupTable, "require_member", ("if not member.member_id:", "if True:\n        return\n    if True:")),
-            edit(GroupTable, "refusal", ("if not member.member_id:", "if True:")),
+            edit(
+                MemberFences, "require_member", ("if not member.member_id:", "if True:\n        return\n    if True:")
+            ),
+            edit(MemberFences, "refusal", ("if not member.member_id:", "if True:")),
             edit(offset_table, "_is_repeat", ("if newest.member_epoch > writer.member_epoch:", "if False:")),
         ],
-        f"{_TABLE}test_a_commit_for_a_partition_that_was_handed_over_is_refused",
+        f"{_FENCES}test_a_commit_for_a_partition_that_was_handed_over_is_refused",
     ),
     without(
         "group-commit-any-epoch",
         "a commit counts from the epoch in which the member got the partition",
-        edit(GroupTable, "refusal", (" and owned_since <= member.member_epoch", "")),
-        f"{_TABLE}test_a_partition_that_comes_back_has_a_new_epoch",
+        edit(MemberFences, "refusal", (" and owned_since <= member.member_epoch", "")),
+        f"{_FENCES}test_a_partition_that_comes_back_has_a_new_epoch",
     ),
     without(
         "group-epoch-not-raised",
@@ -127,6 +132,12 @@ PLANTS = [
         f"{_TIMES}test_a_second_revocation_has_its_own_time",
     ),
     without(
+        "group-looked-at-always",
+        "a group that is kept by its offsets is looked at when they may have expired",
+        edit(group_table, "looked_at_for_expiry_ms", ("used_ms or 0", "0")),
+        f"{_TIMES}test_a_group_that_is_kept_by_commits_is_looked_at_when_it_may_expire",
+    ),
+    without(
         "group-never-confirms",
         "a deposed owner answers members for a short time only: now and then an answer waits for an append",
         edit(GroupTable, "_decided", ("confirm = not records and", "confirm = False and")),
@@ -138,6 +149,12 @@ PLANTS = [
         edit(GroupTable, "_lags", ("return now_ms <", "return False and now_ms <")),
         "unit/coordinator/core/groups/test_assignment.py::"
         "test_a_new_owner_that_lags_behind_takes_no_topic_from_its_readers",
+    ),
+    without(
+        "group-topics-seem-old",
+        "topics that have not changed are as new as the newest revision that this process has seen",
+        edit(TopicWatch, "_newest", ("self._topology.metadata != self._metadata()", "False")),
+        "unit/coordinator/effects/test_topic_watch.py::test_topics_that_stay_are_told_as_of_each_newer_revision",
     ),
     without(
         "group-no-news",

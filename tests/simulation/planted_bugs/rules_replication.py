@@ -59,7 +59,7 @@ PLANTS = [
     without(
         "internal-not-fsync",
         "the coordinators' logs are on disk before anything is answered from them",
-        edit(Topics, "_create_internal", ('"flush_mode": "fsync"', '"flush_mode": "replicated"')),
+        edit(Topics, "_create_internal", ("**_INTERNAL_OPTIONS,", '**_INTERNAL_OPTIONS, "flush_mode": "replicated",')),
         "conformance/replication/test_replica_failures.py::test_a_follower_whose_sync_failed_is_not_elected",
     ),
     without(

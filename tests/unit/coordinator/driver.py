@@ -13,6 +13,7 @@ from oncelog_coordinator.core.transactions import commands as cmd
 from oncelog_coordinator.core.transactions.records import TransactionRecord, parse
 from oncelog_coordinator.core.transactions.transaction_state import with_what_leaders_heard
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
+from tests.unit.coordinator.compacted import last_of_each_key
 
 TOPIC = "a" * 32
 P0 = PartitionId(TOPIC, 0)
@@ -93,7 +94,7 @@ class Driver:
         other.table = TransactionTable(self.limits)
         other.log = self.log[: len(self.log) - lost]
         other.next_producer_id = self.next_producer_id
-        log = dict(other.log).items() if compacted else other.log
+        log = last_of_each_key(other.log) if compacted else other.log
         for key, value in log:
             record = other.table.decode(key, value)
             if record is not None:

@@ -12,6 +12,7 @@ from oncelog.errors import (
     InvalidProducerEpochError,
     NetworkError,
     NotLeaderError,
+    OffsetOutOfRangeError,
     OncelogError,
     OutOfOrderSequenceError,
 )
@@ -126,8 +127,12 @@ class FakeLeader:
         self.refuse: list[OncelogError] = []
         self.lose_replies = 0
         self.fetch_batches = 1
+        self.start = 0
+        self.deletions: list[tuple[int, int, int]] = []
+        """Offset, writer and epoch of each request that was served."""
         transport.serve(address, methods.PRODUCE, self.produce)
         transport.serve(address, methods.FETCH, self.fetch)
+        transport.serve(address, methods.DELETE_RECORDS, self.delete_records)
 
     async def produce(self, request: Any, payload: Buffer) -> tuple[Any, Buffer]:
         """One batch."""
@@ -162,11 +167,22 @@ class FakeLeader:
         self.end += header.record_count
         return False
 
+    async def delete_records(self, request: Any, _payload: Buffer) -> tuple[Any, Buffer]:
+        """Raises the start of the log."""
+        if self.refuse:
+            raise self.refuse.pop(0)
+        self.deletions.append((request.before_offset, request.writer_id, request.writer_epoch))
+        self.start = max(self.start, request.before_offset)
+        return pa.DeleteRecordsReply(log_start_offset=self.start), b""
+
     async def fetch(self, request: Any, _payload: Buffer) -> tuple[Any, Buffer]:
         """A few batches from the offset on."""
         (item,) = request.partitions
         if self.refuse:
             raise self.refuse.pop(0)
+        if item.fetch_offset < self.start:
+            answer = pa.FetchedPartition(log_start_offset=self.start, error=to_detail(OffsetOutOfRangeError()))
+            return pa.FetchReply(partitions=[answer]), b""
         found: list[bytes] = []
         following = item.fetch_offset
         for data in self.batches:

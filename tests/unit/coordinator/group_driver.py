@@ -15,6 +15,8 @@ from oncelog_coordinator.core.groups.group_commands import Heartbeat, HeartbeatR
 from oncelog_coordinator.core.groups.group_records import Identity, MemberRecord, Subscription
 from oncelog_coordinator.core.groups.shard_table import GroupShardTable
 from oncelog_coordinator.core.limits import Limits
+from oncelog_coordinator.core.offsets.offset_commands import CommitOffsets, FetchOffsets, Member
+from oncelog_coordinator.core.offsets.offset_records import OffsetValue
 from oncelog_coordinator.core.transactions.commands import Tick
 
 GROUP = "g"
@@ -182,3 +184,27 @@ def settle(groups: Groups, *readers: Reader, rounds: int = 10) -> None:
         groups.wait(groups.limits.group_assignment_interval_ms)
         for reader in readers:
             reader.beat()
+
+
+def value(partition: PartitionId, offset: int) -> OffsetValue:
+    return OffsetValue(partition.topic_id, "t", partition.partition, offset)
+
+
+def commit(reader: Reader, partition: PartitionId, offset: int, epoch: int | None = None) -> None:
+    """One offset, by a member in its epoch; raises what is refused."""
+    member = Member(GROUP, reader.member_id, reader.epoch if epoch is None else epoch)
+    for failed in reader.groups.do(CommitOffsets(member, 0, (value(partition, offset),))):
+        raise failed.error
+
+
+def committed(groups: Groups, partition: PartitionId) -> int:
+    (found,) = groups.do(FetchOffsets(GROUP, (partition,)))
+    return int(found.offset)
+
+
+def pair(groups: Groups) -> tuple[Reader, Reader]:
+    a, b = Reader(groups, "a"), Reader(groups, "b")
+    a.join()
+    b.join()
+    settle(groups, a, b)
+    return a, b

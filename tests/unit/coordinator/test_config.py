@@ -21,6 +21,7 @@ from oncelog_coordinator.config import CoordinatorConfig
         {"transaction_max_timeout_ms": 0},
         {"kept_outcomes": -1},
         {"listen_port": -1},
+        {"shard_log_slack_records": 0},
     ],
 )
 def test_bad_settings(bad: dict[str, Any]) -> None:
@@ -29,6 +30,7 @@ def test_bad_settings(bad: dict[str, Any]) -> None:
 
 
 def test_limits_and_shards_follow_the_settings() -> None:
-    config = CoordinatorConfig(kept_outcomes=7, append_timeout_ms=123, check_invariants=True)
+    config = CoordinatorConfig(kept_outcomes=7, append_timeout_ms=123, shard_log_slack_records=9, check_invariants=True)
     assert config.limits().kept_outcomes == 7
     assert (config.shard().append_timeout_ms, config.shard().check_invariants) == (123, True)
+    assert config.shard().slack_records == 9

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from oncelog.errors import OncelogError
@@ -125,6 +125,14 @@ class AlteredTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class LaggingReplica:
+    """A replica that is not in sync, and how far its log goes; -1 = the leader has not compared it yet."""
+
+    broker_id: int
+    log_end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class LogDescription:
     """One partition as its leader has it. Ends are exclusive.
 
@@ -144,6 +152,12 @@ class LogDescription:
     min_insync_replicas: int
     records: int
     counted_to: int
+    lagging: tuple[LaggingReplica, ...] = ()
+
+    def missing(self, broker_ids: Collection[int]) -> int:
+        """Offsets that the furthest behind of these brokers lacks; 0 when all that have a replica are in sync."""
+        ends = [replica.log_end_offset for replica in self.lagging if replica.broker_id in broker_ids]
+        return max((self.log_end_offset - max(end, self.log_start_offset) for end in ends), default=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ class GroupAdmin(AdminBase):
 
         For members whose process is gone: their partitions do not wait for the end of the session. A process that still runs
         learns it with its next heartbeat, stops reading, and joins again with a new id, so stop it first. Members that are not
-        there are left out, so a repeat does nothing. It takes READ on the group, as leaving does.
+        there are left out, so a repeat does nothing. It takes DELETE and DESCRIBE on the group, and stands in the audit log.
         """
         wanted, instances = set(members), set(instance_ids)
         found = (await self.describe_group(group_id)).members
@@ -105,7 +105,9 @@ class GroupAdmin(AdminBase):
 
     async def _remove(self, group_id: str, member_id: str) -> bool:
         """False when the member was not there any more."""
-        request = co.GroupHeartbeatRequest(group_id=group_id, member_id=member_id, member_epoch=_LEAVE)
+        request = co.GroupHeartbeatRequest(
+            group_id=group_id, member_id=member_id, member_epoch=_LEAVE, by_operator=True
+        )
         try:
             await self._caller.to_group_coordinator(group_id, methods.GROUP_HEARTBEAT, request)
         except (UnknownMemberError, FencedMemberEpochError):

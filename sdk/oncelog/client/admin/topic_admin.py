@@ -11,6 +11,7 @@ from oncelog.client.admin.descriptions import (
     AlteredTopic,
     ConfigValue,
     CreatedTopic,
+    LaggingReplica,
     LogDescription,
     PartitionDescription,
     PartitionOffsets,
@@ -318,4 +319,5 @@ def _log(topic: str, found: pb.DescribedPartition) -> LogDescription:
         min_insync_replicas=found.min_insync_replicas,
         records=found.records,
         counted_to=found.counted_to,
+        lagging=tuple(LaggingReplica(item.broker_id, item.log_end_offset) for item in found.lagging),
     )

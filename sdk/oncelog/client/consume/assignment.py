@@ -47,6 +47,14 @@ class Assignment:
                 "nothing is assigned: give topics, as in client.consumer('orders'), or call assign([('orders', 0)])"
             )
 
+    def check_none(self) -> None:
+        """Raises `IllegalStateError` unless a group may assign partitions instead."""
+        if self.is_made or self._wanted:
+            raise errors.IllegalStateError(
+                "partitions were assigned by hand: subscribe with another consumer, as in"
+                " client.consumer('orders', group_id='billing')"
+            )
+
     async def look_up(self, partitions: Iterable[TopicPartition]) -> list[Cursor]:
         """A cursor without a position for each of them. Raises `UnknownTopicError`. Rule 2."""
         deadline_ms = self._context.deadline_ms()

@@ -43,7 +43,6 @@ from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata, created_again
 from oncelog.config import ConsumerConfig
 from oncelog.core.consume.consumer import Cursor
-from oncelog.delivery_presets import EXACTLY_ONCE
 from oncelog.types import TopicPartition
 from oncelog.value_types import K, V, fills_up
 
@@ -154,12 +153,9 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
             await self._fetcher.close()
 
     def _check_open(self) -> None:
-        self._context.home.check()
-        self._check_not_closed()
-
-    def _check_not_closed(self) -> None:
         if self._closing.is_begun:
             raise errors.IllegalStateError("the consumer is closed: make another one with client.consumer(...)")
+        self._context.home.check()
 
     # ------------------------------------------------------------ assignment
 
@@ -184,11 +180,7 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         Raises `ConfigError` without a group or a topic, and `IllegalStateError` when partitions were assigned by hand.
         """
         self._check_open()
-        if self._assignment.is_made or self._assignment.to_make:
-            raise errors.IllegalStateError(
-                "partitions were assigned by hand: subscribe with another consumer, as in"
-                " client.consumer('orders', group_id='billing')"
-            )
+        self._assignment.check_none()
         self._group.subscribe(topics, pattern, Callbacks(on_assigned, on_revoked, on_lost))
 
     async def unsubscribe(self) -> None:
@@ -203,11 +195,7 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         Raises `UnknownTopicError`.
         """
         self._check_open()
-        if self._group.is_active:
-            raise errors.IllegalStateError(
-                "the group assigns partitions to this consumer: call unsubscribe() first, or make one that subscribes to"
-                " nothing, as in client.consumer(group_id='billing')"
-            )
+        self._group.check_inactive()
         cursors = await self._assignment.look_up(as_partitions(partitions))
         self.take_back()  # not before: while that waited, a batch may have been handed out
         self._records.forget()
@@ -238,8 +226,7 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         self._fetcher.kick()
 
     def _cursor(self, partition: tuple[str, int]) -> Cursor:
-        self._check_not_closed()
-        self._context.home.check()  # before anything is changed: not all who call this wait for something
+        self._check_open()  # before anything is changed: not all who call this wait for something
         self.take_back()
         return self._assignment.cursor(partition)
 
@@ -401,19 +388,12 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         With `delivery="exactly_once"` it raises `IllegalStateError`: transactions commit the offsets.
         """
         self._offsets.required()
-        self._check_commits()
+        self._commits.check_by_hand()
         if offsets is None:
             self.take_back()
             offsets = self._positions.to_commit()
         await self._offsets.commit(offsets)
         self._commits.caller_committed(offsets)
-
-    def _check_commits(self) -> None:
-        if self.config.delivery == EXACTLY_ONCE:
-            raise errors.IllegalStateError(
-                "delivery='exactly_once' commits offsets with the transaction of what was made of the records:"
-                " await txn.send_offsets(records)"
-            )
 
     async def committed(self, *partitions: tuple[str, int]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """The group's committed offsets; None = none yet. Waits for open transactions that hold one.

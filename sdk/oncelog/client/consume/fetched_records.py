@@ -103,7 +103,7 @@ class Leftover:
             return None
         row = self._rows[self._at]
         self._at = after
-        cursor.position = row.offset + 1  # offsets within a batch follow each other
+        cursor.position = row.offset + 1
         return row
 
     def unpacked(self) -> tuple[list[ConsumerRecord], int]:
@@ -181,16 +181,17 @@ def _decoded(fetched: Fetched, config: ConsumerConfig, header: BatchHeader, view
 
 def _rows_of(fetched: Fetched, config: ConsumerConfig, header: BatchHeader, view: memoryview) -> list[ConsumerRecord]:
     """The records of one batch, from the position on."""
-    from oncelog.core.batch.batch import columns_of
+    from oncelog.core.batch.batch import columns_of, row_at, row_offsets
 
     topic, partition = fetched.cursor.partition
     batch = _decoded(fetched, config, header, view)
-    seen = max(fetched.cursor.position - header.base_offset, 0)
-    keys, values, times, headers = columns_of(batch.slice(seen), header)
+    seen = row_at(batch, header, fetched.cursor.position)
+    rows = batch.slice(seen)
+    keys, values, times, headers = columns_of(rows, header)
     # Not `map`: a StopIteration of a deserializer would look like the end of the batch.
     shown_keys = keys if (read_key := config.key_deserializer) is None else [read_key(key) for key in keys]
     shown_values = values if (read := config.value_deserializer) is None else [read(value) for value in values]
-    offsets = range(header.base_offset + seen, header.base_offset + seen + len(times))
+    offsets = row_offsets(rows, header, seen)
     columns = (itertools.repeat(topic), itertools.repeat(partition), offsets, times, shown_keys, shown_values, headers)
     return list(map(ConsumerRecord._make, zip(*columns, strict=False)))
 
@@ -240,8 +241,8 @@ def _shown(rows: pa.RecordBatch, header: BatchHeader, fetched: Fetched, include_
     import numpy as np
     import pyarrow as pa
 
-    from oncelog.core.batch.batch import HEADERS_TYPE
-    from oncelog.core.batch.header import LOG_APPEND_TIME
+    from oncelog.core.batch.batch import HEADERS_TYPE, row_offset_array
+    from oncelog.core.batch.header import LOG_APPEND_TIME, SCHEMA_HEADERS
 
     count = rows.num_rows
     if header.attributes & LOG_APPEND_TIME:
@@ -254,9 +255,9 @@ def _shown(rows: pa.RecordBatch, header: BatchHeader, fetched: Fetched, include_
         "value": rows.column(2),
         "timestamp": pa.array(times).cast(pa.timestamp("us", "UTC")),
         "partition": pa.array(np.full(count, partition, np.int32)),
-        "offset": pa.array(np.arange(header.base_offset, header.base_offset + count, dtype=np.int64)),
+        "offset": pa.array(row_offset_array(rows, header)),
         "topic": pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([topic])),
     }
     if include_headers:
-        columns["headers"] = rows.column(3) if rows.num_columns > 3 else pa.nulls(count, HEADERS_TYPE)
+        columns["headers"] = rows.column(3) if header.schema_id == SCHEMA_HEADERS else pa.nulls(count, HEADERS_TYPE)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))

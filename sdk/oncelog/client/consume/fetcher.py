@@ -6,13 +6,15 @@ Rule 3: an answer counts only for the position that it was asked for (generation
 Rule 4: a failure that will not pass, or has not passed for `default_api_timeout_ms`, is buffered like data and raised once to
         whoever reads; then it is tried again.
 Rule 5: an answer that breaks the protocol (`core/consume/fetch_answer.py`) is such a failure, and nothing of it is used.
+Rule 6: a consumer that names its rack asks a follower there instead of the leader, as long as that one answers
+        (`core/consume/near_replica.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from oncelog import errors
 from oncelog.client.home.context import Context, now_ms
@@ -21,6 +23,7 @@ from oncelog.client.routing.offset_lookup import isolation
 from oncelog.config import ConsumerConfig
 from oncelog.core.consume.consumer import Aborted, AbortedByName, Cursor, by_name
 from oncelog.core.consume.fetch_answer import Bounds, check_bounds, check_extent
+from oncelog.core.consume.near_replica import Replica
 from oncelog.trace import tracing
 from oncelog.types import Buffer, TopicPartition
 from oncelog.v1 import partition_pb2 as pb
@@ -32,6 +35,8 @@ _MAX_CALLS_PER_LEADER = 8
 _CROWDED_CALLS = 4
 _CROWDED_WAIT_MS = 100
 """With many parked calls to one leader, new ones come back sooner, so that they are put together again."""
+_FOLLOWER_PATIENCE_MS = 5_000
+"""A follower that is silent for so long beyond its long poll is given up: the leader has the same records."""
 _LEAST_WAIT_MS = 100
 """A leader that answers a long poll with nothing at once is not asked again at once."""
 
@@ -65,6 +70,12 @@ class Fetched:
         return self.generation == self.cursor.generation
 
 
+def _fetchable(cursors: Collection[Cursor], now: int, max_bytes: int) -> Iterator[Cursor]:
+    """Those that want records now. `max_bytes`: what all of them together may hold in memory."""
+    limit = max(1, max_bytes // max(1, len(cursors)))
+    return (cursor for cursor in cursors if cursor.may_fetch(now, limit))
+
+
 class Fetcher:
     """See the module. One per consumer."""
 
@@ -80,6 +91,7 @@ class Fetcher:
         self._is_kicked = False
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
+        self._turn = context.random.getrandbits(16) if config.client_rack else 0
         self._background = tracing.background(context.tracer)
         self.cursors: dict[TopicPartition, Cursor] = {}
 
@@ -164,23 +176,32 @@ class Fetcher:
         if self._is_closed:
             return
         now = now_ms()
-        groups: dict[str, list[Cursor]] = {}
+        groups: dict[tuple[str, bool], list[Cursor]] = {}
         throttled: list[int] = []
-        for cursor in self._fetchable(now):
-            address = self._metadata.leader(cursor.id).address
-            if address is None:
+        for cursor in _fetchable(self.cursors.values(), now, self._config.max_buffered_bytes):
+            address, is_follower = self._source(cursor, now)
+            if not address:
                 self._try_later(cursor, errors.LeaderNotAvailableError(), now)
             elif (until := self._context.throttles.until_ms(address, methods.FETCH.name, now)) > 0:
                 throttled.append(until)
             elif self._calls.get(address, 0) < _MAX_CALLS_PER_LEADER:
-                groups.setdefault(address, []).append(cursor)
-        for address, cursors in groups.items():
-            self._start(address, cursors)
+                groups.setdefault((address, is_follower), []).append(cursor)
+        for (address, is_follower), cursors in groups.items():
+            self._start(address, is_follower, cursors)
         self._set_timer(now, throttled)
 
-    def _fetchable(self, now: int) -> Iterator[Cursor]:
-        limit = max(1, self._config.max_buffered_bytes // max(1, len(self.cursors)))
-        return (cursor for cursor in self.cursors.values() if cursor.may_fetch(now, limit))
+    def _source(self, cursor: Cursor, now: int) -> tuple[str, bool]:
+        """The address to ask, and whether that is a follower's; empty without a leader."""
+        known = self._metadata.leader(cursor.id)
+        if not self._config.client_rack:
+            return known.address or "", False
+        leader = Replica(known.address or "", known.rack)
+        turn = self._turn + cursor.id.partition
+        choice = cursor.source.choose(self._config.client_rack, leader, known.followers, now, turn)
+        if choice.is_missed:
+            cursor.source.refused(now)
+            self._metadata.request_refresh()
+        return choice.address, choice.is_follower
 
     def _set_timer(self, now: int, throttled: list[int]) -> None:
         later = [cursor.retry_at_ms for cursor in self.cursors.values() if cursor.retry_at_ms > now] + throttled
@@ -190,13 +211,14 @@ class Fetcher:
         if later:
             self._timer = asyncio.get_running_loop().call_later((min(later) - now + 1) / 1000, self.kick)
 
-    def _start(self, address: str, cursors: list[Cursor]) -> None:
+    def _start(self, address: str, is_follower: bool, cursors: list[Cursor]) -> None:
         for cursor in cursors:
             cursor.is_fetching = True
+            cursor.source.is_follower = is_follower
         self._calls[address] = self._calls.get(address, 0) + 1
         asked = [(cursor, cursor.generation) for cursor in cursors]
         background = None if self._background is None else self._background.copy()
-        work = self._fetch(address, asked)
+        work = self._fetch(address, is_follower, asked)
         task = asyncio.get_running_loop().create_task(work, name="oncelog-fetch", context=background)
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._done(address, done))
@@ -208,12 +230,13 @@ class Fetcher:
             task.result()  # a defect of ours goes to the loop's exception handler
         self.kick()
 
-    async def _fetch(self, address: str, asked: list[tuple[Cursor, int]]) -> None:
+    async def _fetch(self, address: str, is_follower: bool, asked: list[tuple[Cursor, int]]) -> None:
         wait_ms = self._config.fetch_max_wait_ms
         if self._calls[address] > _CROWDED_CALLS:
             wait_ms = min(wait_ms, _CROWDED_WAIT_MS)
-        request = self._request([cursor for cursor, _ in asked], wait_ms)
-        timeout_ms = wait_ms + self._context.config.request_timeout_ms
+        request = self._request([cursor for cursor, _ in asked], wait_ms, is_follower)
+        patience_ms = self._context.config.request_timeout_ms
+        timeout_ms = wait_ms + (min(patience_ms, _FOLLOWER_PATIENCE_MS) if is_follower else patience_ms)
         asked_ms = now_ms()
         try:
             reply, payload = await methods.FETCH.call(self._context.transport, address, request, timeout_ms)
@@ -222,19 +245,21 @@ class Fetcher:
                 if cursor.generation == generation:
                     self._failed(cursor, error)
             return
-        self._take(asked, request, reply, memoryview(payload))
+        self._take(address, asked, request, reply, memoryview(payload))
         least_ms = min(wait_ms, _LEAST_WAIT_MS)
         if not len(payload) and now_ms() - asked_ms < least_ms:
             for cursor, _ in asked:
-                cursor.retry_at_ms = max(cursor.retry_at_ms, now_ms() + least_ms)
+                if not (is_follower and cursor.source.refusals):  # else the leader is asked at once
+                    cursor.retry_at_ms = max(cursor.retry_at_ms, now_ms() + least_ms)
 
-    def _request(self, cursors: list[Cursor], wait_ms: int) -> pb.FetchRequest:
+    def _request(self, cursors: list[Cursor], wait_ms: int, is_follower: bool) -> pb.FetchRequest:
         request = pb.FetchRequest(
             isolation_level=self._isolation,
             max_wait_ms=wait_ms,
             min_bytes=self._config.fetch_min_bytes,
             max_bytes=self._config.fetch_max_bytes,
             skip_lost_transactions=self._config.skip_lost_transactions,
+            follower_may_answer=is_follower,
         )
         for cursor in cursors:
             request.partitions.add(
@@ -249,7 +274,12 @@ class Fetcher:
     # ------------------------------------------------------------ answers
 
     def _take(
-        self, asked: list[tuple[Cursor, int]], request: pb.FetchRequest, reply: pb.FetchReply, payload: memoryview
+        self,
+        address: str,
+        asked: list[tuple[Cursor, int]],
+        request: pb.FetchRequest,
+        reply: pb.FetchReply,
+        payload: memoryview,
     ) -> None:
         slices: dict[tuple[str, int], tuple[pb.FetchedPartition, memoryview]] = {}
         start, lengths_fit = 0, True
@@ -268,12 +298,17 @@ class Fetcher:
                     raise errors.InvalidResponseError(
                         "the leader's answer does not fit the question", offset=question.fetch_offset
                     )
-                self._take_one(cursor, question, *found)
+                self._take_one(address, cursor, question, *found)
             except errors.OncelogError as error:
                 self._failed(cursor, error)
 
     def _take_one(
-        self, cursor: Cursor, question: pb.FetchPartition, item: pb.FetchedPartition, data: memoryview
+        self,
+        address: str,
+        cursor: Cursor,
+        question: pb.FetchPartition,
+        item: pb.FetchedPartition,
+        data: memoryview,
     ) -> None:
         """Raises why the answer is of no use."""
         if item.HasField("error"):
@@ -286,6 +321,8 @@ class Fetcher:
                 leader_epoch=question.leader_epoch,
                 answered=item.leader_epoch,
             )
+        if cursor.source.answered(address):
+            cursor.forget_bounds()
         told = Bounds(item.leader_epoch, item.high_watermark, item.last_stable_offset)
         check_bounds(cursor.bounds, told)
         limit = (
@@ -314,6 +351,12 @@ class Fetcher:
 
     def _failed(self, cursor: Cursor, error: errors.OncelogError) -> None:
         cursor.is_fetching = False
+        if cursor.source.is_follower:
+            cursor.source.refused(now_ms())
+            if not isinstance(error, errors.InvalidResponseError):
+                self._look_again_after(error)
+                self.kick()  # the leader has the last word
+                return
         if isinstance(error, errors.OffsetOutOfRangeError) and self._config.auto_offset_reset != "none":
             cursor.unset()
             self._news.set()
@@ -330,6 +373,8 @@ class Fetcher:
 
     def again(self, cursor: Cursor, error: errors.OncelogError) -> None:
         """What was fetched cannot be used: it is asked for again from the position on, after a pause."""
+        if cursor.source.is_follower:
+            cursor.source.refused(now_ms())
         cursor.seek(cursor.position)
         cursor.forget_bounds()
         self._back_off(cursor, error, now_ms())
@@ -357,6 +402,10 @@ class Fetcher:
     def _back_off(self, cursor: Cursor, error: errors.OncelogError, now: int) -> None:
         cursor.failures += 1
         cursor.retry_at_ms = now + self._context.delay_ms(cursor.failures, error.retry_after_ms)
+        self._look_again_after(error)
+
+    def _look_again_after(self, error: errors.OncelogError) -> None:
+        """Asks for metadata when the error says that what is known of the cluster may be old."""
         lost = isinstance(error, errors.NetworkError | errors.RequestTimedOutError)
         if lost or error.action is errors.ErrorAction.REFRESH:
             self._metadata.request_refresh().add_done_callback(lambda _: self.kick())

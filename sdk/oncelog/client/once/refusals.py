@@ -18,3 +18,7 @@ class WorkFencedError(errors.StaleMemberEpochError):
 
 class OnceTableError(errors.ConfigError):
     """The database has no table of done work: create it with `once.create_table()`."""
+
+
+class OnceTopicError(errors.ConfigError):
+    """The topic that remembers ids is not there, or would forget them too early: the message says what to change."""

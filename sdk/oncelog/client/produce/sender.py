@@ -213,7 +213,9 @@ class Sender:
         if self._is_closed:
             return
         try:
-            self._act(self._core.tick(now_ms()))
+            actions = self._core.tick(now_ms())
+            self._drain_soon()  # before the calls begin: then those of the next look are in the same envelope as these
+            self._act(actions)
         except Exception as error:
             self._crashed(error)
 

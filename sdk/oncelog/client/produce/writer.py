@@ -363,7 +363,7 @@ def _whole(number: object, name: str) -> int:
 
 def _chunks(data: ArrowRows | ArrowTable) -> Iterator[ArrowRows]:
     """Arrow record batches of bounded size."""
-    for batch in data.to_batches() if isinstance(data, ArrowTable) else (data,):
+    for batch in data.to_batches() if hasattr(data, "to_batches") else (data,):  # isinstance of a protocol costs 40 us
         rows, size = batch.num_rows, batch.nbytes
         step = rows if size <= _CHUNK_BYTES else max(1, rows * _CHUNK_BYTES // size)
         for start in range(0, rows, max(step, 1)):

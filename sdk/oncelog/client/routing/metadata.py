@@ -20,6 +20,7 @@ from oncelog import errors
 from oncelog.client.home.context import Context, now_ms
 from oncelog.client.routing.any_broker import AnyBroker
 from oncelog.core.batch.hashing import shard_for
+from oncelog.core.consume.near_replica import Replica
 from oncelog.core.names import check_topic_name
 from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pb
@@ -30,10 +31,12 @@ _UNKNOWN_TOPIC_GRACE_MS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Who leads a partition; address None = nobody at the moment."""
+    """The leader of a partition; address None = none at the moment. `followers`: the others, where brokers name their racks."""
 
     address: str | None
     leader_epoch: int
+    rack: str = ""
+    followers: tuple[Replica, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,18 +317,24 @@ class Metadata:
 
     def _learn_leaders(self, info: pb.TopicInfo, reply: pb.GetMetadataReply) -> None:
         brokers = {item.broker.broker_id: item for item in reply.brokers}
+        racked = {key: Replica(item.address, item.rack) for key, item in brokers.items() if item.rack}
         for item in info.partitions:
             key = PartitionId(info.topic_id, item.partition)
             known = self._leaders.get(key)
             if known is not None and known.leader_epoch > item.leader_epoch:
                 continue
-            address = None
+            address, leads = None, None
             if item.HasField("leader"):
-                broker = brokers.get(item.leader.broker_id)
+                leads = item.leader.broker_id
+                broker = brokers.get(leads)
                 # A restarted process at the same address does not lead what its former life led.
                 if broker is not None and broker.broker.incarnation == item.leader.incarnation:
                     address = broker.address
-            self._leaders[key] = Leader(address, item.leader_epoch)
+            others = tuple(
+                racked[broker_id] for broker_id in item.replicas if broker_id in racked and broker_id != leads
+            )
+            rack = racked[leads].rack if leads in racked else ""
+            self._leaders[key] = Leader(address, item.leader_epoch, rack, others)
 
     @staticmethod
     def _learn_owners(known: dict[int, tuple[str, int]], owners: Iterable[pb.ShardOwner]) -> None:

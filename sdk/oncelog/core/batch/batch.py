@@ -7,8 +7,8 @@ Rule 2: bytes from the network are hostile: every length is checked before it is
         and must be exact, and Arrow's full validation runs before anything looks at a value.
 Rule 3: decoding raises `CorruptMessageError` (a checksum or a length), `InvalidRecordError` (a rule of the format),
         `UnsupportedMessageFormatError` or `UnsupportedCompressionError`, and nothing else.
-Rule 4: record i of a batch has offset `base_offset + i`. A compactor leaves runs of surviving neighbours, one batch
-        per run; what lies between `record_count` and `last_offset_delta` is a gap without records.
+Rule 4: record i of a batch has offset `base_offset + i`. Of a compacted batch (attribute 8) a part of the records is left:
+        its last column says how far each one lies behind `base_offset`. It may be empty, and then has no payload.
 
 `protos/oncelog/v1/BATCH.md` describes the same bytes for other languages. This file imports pyarrow, so nothing that
 `import oncelog` loads may import it at module level.
@@ -58,6 +58,9 @@ PLAIN_SCHEMA: Final = pa.schema(
 )
 HEADERS_SCHEMA: Final = PLAIN_SCHEMA.append(pa.field("headers", HEADERS_TYPE))
 _SCHEMAS: Final = {hd.SCHEMA_PLAIN: PLAIN_SCHEMA, hd.SCHEMA_HEADERS: HEADERS_SCHEMA}
+_OFFSET_DELTA: Final = pa.field("offset_delta", pa.int32(), nullable=False)
+_COMPACTED_SCHEMAS: Final = {number: schema.append(_OFFSET_DELTA) for number, schema in _SCHEMAS.items()}
+"""The schemas of compacted batches, by `schema_id`."""
 
 
 # ---------------------------------------------------------------- encoding
@@ -304,6 +307,25 @@ def _codec(codec: int) -> pa.Codec:
     return pa.Codec(name)
 
 
+def encode_compacted(rows: pa.RecordBatch, deltas: pa.Int32Array, header: BatchHeader) -> bytes:
+    """The batch of `header` with only these of its rows; `deltas`: how far each one lies behind its base offset.
+
+    Everything else of the header stays, and so do the offsets that the batch covers; its largest time is that of what is left.
+    `rows` have the columns of `PLAIN_SCHEMA` or `HEADERS_SCHEMA`.
+    """
+    schema = _COMPACTED_SCHEMAS[header.schema_id]
+    message = pa.RecordBatch.from_arrays([*rows.columns, deltas], schema=schema).serialize()
+    codec, payload = _compress(message, header.codec)
+    left = header._replace(
+        codec=codec,
+        attributes=header.attributes | hd.COMPACTED,
+        record_count=rows.num_rows,
+        max_timestamp_ms=header.base_timestamp_ms + _extremes(rows.column(0))[1],
+        uncompressed_length=message.size,
+    )
+    return hd.rewritten(left, payload)
+
+
 # ---------------------------------------------------------------- decoding
 
 
@@ -330,7 +352,7 @@ def decode_arrow(
     """The records of one batch as a `pyarrow.RecordBatch` of `PLAIN_SCHEMA` or `HEADERS_SCHEMA`.
 
     `data` is one whole batch; uncompressed columns share its memory. Timestamps are deltas to
-    `header.base_timestamp_ms`. Raises as rule 3 says.
+    `header.base_timestamp_ms`. A compacted batch has one more column, the last: see `row_offsets`. Raises as rule 3 says.
     """
     if header is None:
         header = hd.read_header(data)
@@ -339,7 +361,7 @@ def decode_arrow(
     if check_crc:
         hd.check_body(data, header)
     _check_header(header, max_uncompressed_bytes)
-    schema = _SCHEMAS[header.schema_id]
+    schema = (_COMPACTED_SCHEMAS if header.is_compacted else _SCHEMAS)[header.schema_id]
     if header.record_count == 0:
         return pa.RecordBatch.from_pylist([], schema=schema)
     batch = _read_message(_unpack(data, header), header.uncompressed_length, schema)
@@ -357,8 +379,36 @@ def decode_batch(data: Buffer, header: BatchHeader | None = None) -> list[Record
 def records_of(batch: pa.RecordBatch, header: BatchHeader) -> list[Record]:
     """The rows of a decoded batch."""
     keys, values, times, headers = columns_of(batch, header)
-    offsets = range(header.base_offset, header.base_offset + len(keys))
+    offsets = row_offsets(batch, header)
     return [Record(*row) for row in zip(keys, values, times, offsets, headers, strict=True)]
+
+
+def row_offsets(batch: pa.RecordBatch, header: BatchHeader, first_row: int = 0) -> Sequence[int]:
+    """The offsets of rows of a decoded batch, of which the first is row `first_row` of the whole one."""
+    if header.is_compacted:
+        found: list[int] = row_offset_array(batch, header).tolist()
+        return found
+    first = header.base_offset + first_row
+    return range(first, first + batch.num_rows)
+
+
+def row_offset_array(batch: pa.RecordBatch, header: BatchHeader) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The offsets of all rows of a decoded batch, as numpy's."""
+    import numpy as np
+
+    if header.is_compacted:
+        deltas: np.ndarray[tuple[int], np.dtype[np.int32]] = batch.column(batch.num_columns - 1).to_numpy()
+        return deltas.astype(np.int64) + header.base_offset
+    return np.arange(header.base_offset, header.base_offset + batch.num_rows, dtype=np.int64)
+
+
+def row_at(batch: pa.RecordBatch, header: BatchHeader, offset: int) -> int:
+    """The first row of a decoded batch whose offset is not below `offset`."""
+    distance = max(offset - header.base_offset, 0)
+    if not header.is_compacted:
+        count: int = batch.num_rows
+        return min(distance, count)
+    return int(batch.column(batch.num_columns - 1).to_numpy().searchsorted(distance))
 
 
 def columns_of(
@@ -367,7 +417,7 @@ def columns_of(
     """Keys, values, timestamps and headers of rows of a decoded batch, as Python's own."""
     keys, values = batch.column(1).to_pylist(), batch.column(2).to_pylist()
     times = timestamps_of(batch, header)
-    if batch.num_columns == len(PLAIN_SCHEMA):
+    if header.schema_id == hd.SCHEMA_PLAIN:
         return keys, values, times, [()] * len(keys)
     rows = batch.column(3).to_pylist()
     return keys, values, times, [tuple((item["key"], item["value"]) for item in row or ()) for row in rows]
@@ -394,6 +444,8 @@ def _check_header(header: BatchHeader, max_uncompressed_bytes: int) -> None:
             record_count=header.record_count,
             last_offset_delta=header.last_offset_delta,
         )
+    if header.is_compacted and header.is_control:
+        raise InvalidRecordError("a control batch is never compacted", attributes=header.attributes)
     if not 0 <= header.uncompressed_length <= max_uncompressed_bytes:
         raise InvalidRecordError(
             "the batch unpacks to more than allowed",
@@ -473,8 +525,19 @@ def _check_values(batch: pa.RecordBatch, header: BatchHeader) -> None:
     lowest, highest = _extremes(deltas)
     if lowest < 0 or header.base_timestamp_ms + highest > header.max_timestamp_ms:
         raise InvalidRecordError("a timestamp lies outside of what the header says")
-    if batch.num_columns > len(PLAIN_SCHEMA):
+    if header.is_compacted:
+        _check_offset_deltas(batch.column(batch.num_columns - 1), header)
+    if header.schema_id == hd.SCHEMA_HEADERS:
         _check_headers(batch.column(3))
+
+
+def _check_offset_deltas(deltas: pa.Int32Array, header: BatchHeader) -> None:
+    """They ascend, and lie within the batch."""
+    if deltas.null_count:
+        raise InvalidRecordError("an offset is null")
+    numbers = deltas.to_numpy(zero_copy_only=True)
+    if (numbers[1:] <= numbers[:-1]).any() or numbers[0] < 0 or numbers[-1] > header.last_offset_delta:
+        raise InvalidRecordError("the offsets of a compacted batch do not ascend, or lie outside of it")
 
 
 def _extremes(deltas: pa.Int64Array) -> tuple[int, int]:

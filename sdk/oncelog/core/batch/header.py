@@ -10,7 +10,7 @@
     36      4     body_crc              body      producer; CRC-32C of bytes 40..batch_length
     40      1     magic                 body      1
     41      1     codec                 body      0 none, 1 lz4, 2 zstd
-    42      2     attributes            body      1 transactional, 2 control, 4 log-append time
+    42      2     attributes            body      1 transactional, 2 control, 4 log-append time, 8 compacted
     44      4     schema_id             body      0 without headers, 1 with headers, above 1 typed topics
     48      4     record_count          body
     52      4     last_offset_delta     body      record_count - 1, unless compacted
@@ -27,7 +27,8 @@
     114     6     zeros                 body      so that the payload begins at a multiple of 8
     120     -     payload               body
 
-All numbers are little-endian. Only the prefix is ever re-computed; the body stays as the producer wrote it.
+All numbers are little-endian. Only the prefix is ever re-computed; the body stays as the producer wrote it, unless the
+compactor takes records out of it (`rewritten`).
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ PREFIX_BYTES: Final = 36
 TRANSACTIONAL: Final = 1
 CONTROL: Final = 2
 LOG_APPEND_TIME: Final = 4
-KNOWN_ATTRIBUTES: Final = TRANSACTIONAL | CONTROL | LOG_APPEND_TIME
+COMPACTED: Final = 8
+KNOWN_ATTRIBUTES: Final = TRANSACTIONAL | CONTROL | LOG_APPEND_TIME | COMPACTED
 NO_PRODUCER_ID: Final = -1
 NO_SEQUENCE: Final = -1
 NO_SHARD: Final = 0xFFFF
@@ -67,6 +69,8 @@ _BODY_START: Final = 40
 _BASE_AND_LENGTH: Final = struct.Struct("<qi")
 _DELTA: Final = struct.Struct("<i")
 _DELTA_AT: Final = 52
+_FIRST_BODY_FIELD: Final = 7
+"""The place of `magic` in `BatchHeader`."""
 
 
 class BatchHeader(NamedTuple):
@@ -115,6 +119,11 @@ class BatchHeader(NamedTuple):
     def is_control(self) -> bool:
         """A marker, not data."""
         return bool(self.attributes & CONTROL)
+
+    @property
+    def is_compacted(self) -> bool:
+        """The compactor took records out of it: it has fewer records than offsets, and its payload says which are left."""
+        return bool(self.attributes & COMPACTED)
 
 
 def partition_tag(topic_id: str, partition: int) -> int:
@@ -190,6 +199,20 @@ def reseal(data: Buffer, identity: BatchIdentity) -> bytes:
         old.uncompressed_length,
     )
     return seal(memoryview(data)[HEADER_BYTES:], content, identity)
+
+
+def rewritten(header: BatchHeader, payload: Buffer) -> bytes:
+    """A batch with the fields of `header` and another payload; its length and its checksums are computed."""
+    body = _BODY.pack(*header[_FIRST_BODY_FIELD:])
+    prefix = _PREFIX.pack(
+        header.base_offset,
+        HEADER_BYTES + len(payload),
+        header.leader_epoch,
+        header.append_timestamp_ms,
+        header.delete_horizon_ms,
+    )
+    crcs = _CRC.pack(crc32c(prefix)), _CRC.pack(crc32c(payload, crc32c(body)))
+    return b"".join((prefix, *crcs, body, payload))
 
 
 def stamp_prefix(base_offset: int, batch_length: int, leader_epoch: int, append_timestamp_ms: int) -> bytes:

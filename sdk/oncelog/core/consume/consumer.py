@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from oncelog.core.batch.header import BatchHeader, partition_tag
 from oncelog.core.consume.fetch_answer import Bounds
+from oncelog.core.consume.near_replica import Source
 from oncelog.errors import TransactionDataLossError
 from oncelog.types import PartitionId, TopicPartition
 
@@ -77,6 +78,7 @@ class Cursor:
         "partition",
         "position",
         "retry_at_ms",
+        "source",
         "tag",
     )
 
@@ -99,6 +101,7 @@ class Cursor:
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1
+        self.source = Source()
 
     @property
     def bounds(self) -> Bounds:
@@ -106,7 +109,7 @@ class Cursor:
         return Bounds(self.leader_epoch, self.high_watermark, self.last_stable_offset)
 
     def forget_bounds(self) -> None:
-        """Forgets the last answer, which was false, so that the next one is not measured by it."""
+        """Forgets the last answer, which was false or another replica's, so that the next one is not measured by it."""
         self.high_watermark = self.last_stable_offset = -1
 
     def seek(self, offset: int) -> None:

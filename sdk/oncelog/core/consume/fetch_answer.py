@@ -3,7 +3,7 @@
 Rule 1: a log has no gaps. The first batch holds the offset that was asked for, each next one begins where the one before it
         ended, and `next_offset` is where the last one ended; without batches it is what was asked for.
 Rule 2: within a leader epoch the high watermark and the last stable offset only grow, and nothing above them is sent.
-Rule 3: a batch carries the tag of its partition, and as many records as it has offsets.
+Rule 3: a batch carries the tag of its partition, and as many records as it has offsets, unless it says that it was compacted.
 
 An answer that breaks a rule is an `InvalidResponseError`, which says at which `offset`, and as `next_offset` where the next
 batch begins when there is one: a `seek` there is the way past it. All of it is O(1) for an answer, and O(1) for each batch.
@@ -79,7 +79,7 @@ def check_batch(header: BatchHeader, expected: int, tag: int, *, is_first: bool)
         raise InvalidResponseError("the leader left out records", offset=expected, next_offset=base)
     if base < expected and not is_first:
         raise InvalidResponseError("the leader sent batches that overlap", offset=expected, base=base, next_offset=end)
-    if not header.is_control and header.record_count != header.last_offset_delta + 1:
+    if not (header.is_control or header.is_compacted) and header.record_count != header.last_offset_delta + 1:
         raise InvalidResponseError(
             "the leader sent a batch with fewer records than offsets",
             offset=max(base, expected),

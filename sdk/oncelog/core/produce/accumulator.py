@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 from oncelog.core.batch.identity import NOBODY, Identity
 from oncelog.core.batch.record import HeaderList
@@ -73,7 +73,6 @@ class ArrowRows(Protocol):
         ...
 
 
-@runtime_checkable
 class ArrowTable(Protocol):
     """A `pyarrow.Table`, as far as a producer looks at it."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 Reply = TypeVar("Reply", covariant=True)
 
@@ -22,9 +22,14 @@ class LogRecord(Protocol):
 
 
 class Command(Generic[Reply]):
-    """A request to a core; `Reply` is the type of its answer."""
+    """A request to a core; `Reply` is the type of its answer.
+
+    `is_vital`: others must not take its place in a full queue, since something ends without it: a member's place in its group,
+    an open transaction, or the wait of readers for a marker.
+    """
 
     __slots__ = ()
+    is_vital: ClassVar[bool] = False
 
 
 class Note:

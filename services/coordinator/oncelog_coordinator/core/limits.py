@@ -74,7 +74,9 @@ class Limits:
     group_max_size: int = 1_000
     """Members of one group; one more is refused with GroupMaxSizeReachedError."""
     max_groups: int = 100_000
-    """Groups with members of one shard; above: ResourceExhaustedError."""
+    """Groups of one shard with members, or with members that left within `group_forget_member_ms`; one more group is refused
+    with ResourceExhaustedError. Groups with nothing but committed offsets do not count.
+    """
     max_subscribed_topics: int = 1_000
     """Topics by name in one subscription; above: PolicyViolationError, as for the next three."""
     max_group_bytes: int = 2 << 20
@@ -102,6 +104,12 @@ class Limits:
     """Ids of ended memberships that a group keeps; beyond it the oldest go early."""
     group_retention_ms: int = 7 * 86_400_000
     """A group that had members and has none is removed after this, with its offsets, unless offsets were committed since."""
+    ended_retention_ms: int = 3_600_000
+    """A group shard remembers for this long that transactions of a producer id with offsets of a group have ended."""
+    gone_topic_ms: int = 86_400_000
+    """A topic that a shard has not seen for this long is gone, and its offsets go when they are older than
+    `group_retention_ms`.
+    """
     group_resolve_after_ms: int = 15_000
     """When transactional offsets are pending for longer, the group shard asks the transaction shard for the outcome."""
 

@@ -1,11 +1,15 @@
 """Tells the group shards of this process which topics there are, when they begin to serve and when topics change.
 
-Rule: nothing is waited for. A shard that has not been told yet refuses joins for now, and keeps the assignments that it has.
+Rule 1: nothing is waited for. A shard that has not been told yet refuses joins for now, and keeps the assignments that it has.
+Rule 2: a shard gets the topics as of the newest revision of the cluster's metadata that this process has seen, also when that
+        revision is all that is new. Else a shard would take topics that have not changed for long for a view that lags
+        behind, and wait `metadata_lag_max_ms` before it assigns anything after a fail-over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from oncelog.types import PartitionId
 from oncelog_coordinator.core.groups.group_commands import SeeTopics, Topology
@@ -42,24 +46,32 @@ class TopicWatch:
             if key[0] != KIND_GROUP or not shard.is_serving:
                 continue
             life = shard.life
-            if self._told.get(key) != (life, topology):
+            told = self._told.get(key)
+            if told is None or told[0] is not life or told[1] is not topology:
                 self._told[key] = (life, topology)
                 life.tell(SeeTopics(topology))
 
     def _newest(self) -> Topology | None:
-        if self._has_changed and self._view.revision:
+        if not self._view.revision:
+            return self._topology
+        if self._has_changed:
             self._has_changed = False
             found = self._read()
-            if self._topology is None or _content(found) != _content(self._topology):
+            if self._topology is None or found.content != self._topology.content:
                 self._topology = found
+        if self._topology is not None and self._topology.metadata != self._metadata():
+            self._topology = replace(self._topology, metadata=self._metadata())
         return self._topology
+
+    def _metadata(self) -> tuple[int, int]:
+        return self._view.restored_at(), self._view.revision
 
     def _read(self) -> Topology:
         topics = [
             entry.value for name, entry in sorted(self._view.topics.items()) if name not in cluster_keys.INTERNAL_TOPICS
         ]
         return Topology(
-            metadata=(self._view.restored_at(), self._view.revision),
+            metadata=self._metadata(),
             topic_ids={topic.name: topic.topic_id for topic in topics},
             partitions={topic.topic_id: topic.partitions for topic in topics},
             racks=self._racks(),
@@ -74,7 +86,3 @@ class TopicWatch:
             partition: frozenset(racks[broker] for broker in entry.value.replicas if broker in racks)
             for partition, entry in self._view.partitions.items()
         }
-
-
-def _content(topology: Topology) -> tuple[object, ...]:
-    return topology.topic_ids, topology.partitions, topology.racks

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
+from oncelog.errors import InvalidRequestError
 from oncelog.types import PartitionId
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog_coordinator.core.groups.group_commands import Heartbeat, Join, Membership
 from oncelog_coordinator.core.groups.group_records import Identity, MemberRecord, Subscription
-
-_AWAY = -2
+from oncelog_coordinator.core.groups.membership import AWAY, LEAVE
 
 
 def heartbeat(request: co.GroupHeartbeatRequest) -> Heartbeat:
-    """Returns the command that a heartbeat is."""
+    """Returns the command that a heartbeat is. Raises `InvalidRequestError` for an operator that does anything but remove
+    the member: the rights of the two differ.
+    """
+    if request.by_operator and request.member_epoch != LEAVE:
+        raise InvalidRequestError("by_operator removes a member, with epoch -1", member_epoch=request.member_epoch)
     return Heartbeat(
         request.group_id,
         request.member_id,
@@ -55,7 +59,7 @@ def _member_info(member: MemberRecord, names: Mapping[str, str]) -> co.GroupMemb
         instance_id=member.identity.instance_id,
         client_id=member.identity.client_id,
         rack=member.identity.rack,
-        member_epoch=_AWAY if member.is_away else member.epoch,
+        member_epoch=AWAY if member.is_away else member.epoch,
         state=member.state.value,
         topics=member.subscription.topics,
         pattern=member.subscription.pattern,

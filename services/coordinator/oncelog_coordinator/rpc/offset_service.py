@@ -18,6 +18,7 @@ from oncelog_coordinator.effects.markers import shard_owner_address
 from oncelog_coordinator.rpc import group_wire, wire
 from oncelog_coordinator.rpc.shard_registry import NodeShards
 from oncelog_coordinator.rpc.transaction_service import register
+from oncelog_coordinator.shard.shard_runtime import ShardLife
 from oncelog_runtime.metadata.cluster_keys import KIND_GROUP, KIND_TXN
 from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.ports import RpcServer
@@ -91,18 +92,29 @@ class OffsetService:
             raise InvalidRequestError("no offsets")
         shard = self._shards.group_shard(member.group_id)
         txn_shard = self._shards.transaction_shard_number(name.transactional_id)
-        if not self._shards.is_enrolled(shard, member.group_id, name.txn_producer_id, name.txn_no):
-            await self._enrol(request.name, txn_shard, member.group_id)
-        await shard.ask(cmd.SendOffsets(name, txn_shard, member, request.commit_sequence, offsets))
+        life = shard.life  # no other one may take the offsets: it may have forgotten what came between
+        enrolled = await self._enrolled(life, request.name, txn_shard, member.group_id)
+        await life.submit(cmd.SendOffsets(name, txn_shard, member, request.commit_sequence, offsets, enrolled))
         return co.SendOffsetsReply()
 
-    async def _enrol(self, name: co.TransactionName, txn_shard: int, group_id: str) -> None:
+    async def _enrolled(self, life: ShardLife, name: co.TransactionName, txn_shard: int, group_id: str) -> cmd.Enrolled:
+        """Enrols the group, unless it has offsets in the transaction already."""
+        table = self._shards.offsets_of(life)
+        forgotten = table.forgotten
+        if table.is_enrolled(group_id, name.txn_producer_id, name.txn_no):
+            return cmd.Enrolled(None, forgotten)
+        epoch = await self._enrol(name, txn_shard, group_id)
+        return cmd.Enrolled(epoch, forgotten)
+
+    async def _enrol(self, name: co.TransactionName, txn_shard: int, group_id: str) -> int:
+        """Returns the epoch of the transaction shard that has enrolled the group."""
         known = self._view.shard_epochs.get((KIND_TXN, txn_shard), 0)
         address = shard_owner_address(self._view, KIND_TXN, txn_shard)
         request = co.EnrolPartitionsRequest(name=name, groups=[group_id])
         reply, _ = await methods.ENROL_PARTITIONS.call(self._transport, address, request, self._timeout_ms)
         if reply.coordinator_epoch < known:
             raise CoordinatorFencedError("an older coordinator answered", txn_shard=txn_shard)
+        return reply.coordinator_epoch
 
     async def write_group_markers(self, request: co.WriteGroupMarkersRequest) -> co.WriteGroupMarkersReply:
         """Applies the outcome of a transaction; answers when it is applied and committed (KAFKA-17507)."""

@@ -15,6 +15,7 @@ from oncelog.errors import (
 )
 from oncelog_coordinator.core.decision import Command, Reply
 from oncelog_coordinator.core.groups.shard_table import GroupShardTable
+from oncelog_coordinator.core.offsets.offset_table import OffsetTable
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
 from oncelog_coordinator.effects.markers import MarkerSender
 from oncelog_coordinator.shard.shard import Shard
@@ -123,11 +124,10 @@ class NodeShards:
         record = table.index.find(transactional_id)
         return record.producer_id if record is not None else None
 
-    def is_enrolled(self, shard: Shard, group_id: str, txn_producer_id: int, txn_no: int) -> bool:
-        """True when the group has offsets in this transaction already."""
-        table = shard.life.table
-        assert isinstance(table, GroupShardTable)
-        return table.offsets.is_enrolled(group_id, txn_producer_id, txn_no)
+    def offsets_of(self, life: ShardLife) -> OffsetTable:
+        """Returns the committed offsets of a group shard, to look at."""
+        assert isinstance(life.table, GroupShardTable)
+        return life.table.offsets
 
     def is_visible(self, shard: Shard, transactional_id: str, txn_no: int) -> bool:
         """True when n is decided and all its markers are committed."""

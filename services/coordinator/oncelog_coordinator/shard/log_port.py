@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 LogItem = tuple[str, bytes | None]
 """Key and value; None is a tombstone."""
+
+
+class LogBatch(NamedTuple):
+    """Records that were appended together, and the offset of the first one.
+
+    `is_first`: the log begins with them. What was read before, if anything, has been deleted, and is superseded.
+    """
+
+    offset: int
+    items: list[LogItem]
+    is_first: bool = False
 
 
 class LogLostError(Exception):
@@ -25,16 +36,25 @@ class LogPort(Protocol):
     trouble: str
     """Why pending appends, or the replay, do not make progress; empty while all is well."""
 
-    def append(self, items: Sequence[LogItem]) -> asyncio.Future[None]:
+    @property
+    def free_below(self) -> int:
+        """After the replay: the highest offset that an owner has announced to be free."""
+        ...
+
+    def append(self, items: Sequence[LogItem]) -> asyncio.Future[int]:
         """Appends all items as one batch, after everything appended before.
 
-        The future ends when the batch is committed, or with `LogLostError` when that is not known: then this epoch
-        ends.
+        The future ends when the batch is committed, with its offset (-1: its leader does not know it any more), or with
+        `LogLostError` when that is not known: then this epoch ends.
         """
         ...
 
-    def replay(self) -> AsyncIterator[list[LogItem]]:
+    def replay(self) -> AsyncIterator[list[LogBatch]]:
         """Yields everything from the start of the log up to this epoch's own epoch record, which must be committed already."""
+        ...
+
+    def delete_before(self, offset: int) -> None:
+        """Has the records below an offset deleted, some time. The offset must have been announced, in a committed record."""
         ...
 
     async def close(self) -> None:

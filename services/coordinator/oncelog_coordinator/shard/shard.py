@@ -151,7 +151,7 @@ class Shard:
             life.on_effect = runner.run
             self._life = life
             self.vitality.serves(self._clock.now_ms())
-            _log.info("shard %s serves in epoch %d", self.name, epoch)
+            _log.info("shard %s serves in epoch %d: %d records replayed in %d ms", self.name, epoch, *life.replayed)
             for effect in effects:
                 runner.run(effect)
             await life.serve()

@@ -7,6 +7,9 @@ Rule 3: after the deadline, or an error that a retry cannot cure, the log is los
         epoch, so that an append that is still in flight can never land behind the replay (hole 1). The same happens
         when the leader already has an older copy of the epoch record: etcd was restored and gave an epoch twice.
 Rule 4: replay reads up to this epoch's own epoch record, and no further; a leader that has it has everything before it.
+Rule 5: records are deleted only below an offset that a committed epoch record announces to be free (`core.log_bound`). So it
+        does not matter when that happens, how often, or that its owner has been deposed meanwhile: the next owner reads the
+        same state with these records or without. The leader refuses a deposed owner all the same.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from oncelog.v1 import types_pb2
 from oncelog.wire import methods
 from oncelog.wire.wire_errors import from_detail
 from oncelog_coordinator.config import ShardConfig
-from oncelog_coordinator.shard.log_port import LogItem, LogLostError
+from oncelog_coordinator.shard.log_port import LogBatch, LogItem, LogLostError
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
 from oncelog_coordinator.shard.replayed_log import ReplayedLog
 from oncelog_runtime.metadata.cluster_keys import KIND_TXN, OFFSETS_TOPIC, TRANSACTION_TOPIC, shard_writer_id
@@ -72,16 +75,24 @@ class ShardLog:
         self._clock = clock
         self._replayed = ReplayedLog(self._writer_id, epoch)
         self._next_sequence = 0
-        self._last: asyncio.Future[None] | None = None
+        self._last: asyncio.Future[int] | None = None
         self._lost: LogLostError | None = None
         self._tasks = TaskOwner(self._failed)
         self.trouble = ""
+        self._to_delete = 0
+        self._deleted = 0
+        self._deleter: asyncio.Task[None] | None = None
+
+    @property
+    def free_below(self) -> int:
+        """See `LogPort.free_below`."""
+        return self._replayed.free_below
 
     # ------------------------------------------------------------ appending
 
-    def append(self, items: Sequence[LogItem]) -> asyncio.Future[None]:
+    def append(self, items: Sequence[LogItem]) -> asyncio.Future[int]:
         """See `LogPort.append`."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         if self._lost is not None:
             done.set_exception(self._lost)
             done.exception()  # retrieved, so that asyncio does not warn when no caller awaits it
@@ -94,10 +105,10 @@ class ShardLog:
         return done
 
     async def _run(
-        self, items: list[LogItem], sequence: int, previous: asyncio.Future[None] | None, done: asyncio.Future[None]
+        self, items: list[LogItem], sequence: int, previous: asyncio.Future[int] | None, done: asyncio.Future[int]
     ) -> None:
         try:
-            await self._send_until_committed(items, sequence, previous)
+            offset = await self._send_until_committed(items, sequence, previous)
         except LogLostError as error:
             self._end(done, error)
         except Exception as error:
@@ -105,17 +116,18 @@ class ShardLog:
             raise
         else:
             if not done.done():
-                done.set_result(None)
+                done.set_result(offset)
 
-    def _end(self, done: asyncio.Future[None], error: LogLostError) -> None:
+    def _end(self, done: asyncio.Future[int], error: LogLostError) -> None:
         self._lose(error)
         if not done.done():
             done.set_exception(error)
             done.exception()  # retrieved: the caller may await a later batch only
 
     async def _send_until_committed(
-        self, items: list[LogItem], sequence: int, previous: asyncio.Future[None] | None
-    ) -> None:
+        self, items: list[LogItem], sequence: int, previous: asyncio.Future[int] | None
+    ) -> int:
+        """Returns the offset, as `_produce` does."""
         deadline_ms = self._clock.now_ms() + self._config.append_deadline_ms
         backoff_ms = self._config.retry_backoff_ms
         batch: bytes | None = None
@@ -123,10 +135,11 @@ class ShardLog:
             try:
                 if batch is None:
                     batch = self._encode(items, sequence)
-                if await self._produce(batch) < 0 and sequence == 0:
+                offset = await self._produce(batch)
+                if offset < 0 and sequence == 0:
                     raise self._fenced(self._epoch, "another life had this epoch")
                 self.trouble = ""
-                return
+                return offset
             except OncelogError as error:
                 self._judge(error, deadline_ms)
             if previous is not None:
@@ -192,17 +205,53 @@ class ShardLog:
             raise from_detail(answer.error)
         return int(answer.base_offset)
 
+    # ------------------------------------------------------------ deleting
+
+    def delete_before(self, offset: int) -> None:
+        """See `LogPort.delete_before`. One request is under way at a time."""
+        self._to_delete = max(self._to_delete, offset)
+        if self._lost is None and (self._deleter is None or self._deleter.done()):
+            self._deleter = self._tasks.spawn(self._delete(), f"delete records of {self._topic}-{self._shard}")
+
+    async def _delete(self) -> None:
+        backoff_ms = self._config.retry_backoff_ms
+        while self._deleted < self._to_delete:
+            offset = self._to_delete
+            try:
+                await self._delete_records(offset)
+                self._deleted, backoff_ms = offset, self._config.retry_backoff_ms
+            except OncelogError as error:
+                if not error.retriable and error.code not in _REPEATABLE:
+                    _log.info("%s-%d keeps its records for now: %s", self._topic, self._shard, error)
+                    self._deleted = offset  # the next announcement asks again: brokers may be newer by then
+                    return
+                await asyncio.sleep(backoff_ms / 1000)
+                backoff_ms = min(2 * backoff_ms, self._config.retry_backoff_max_ms)
+
+    async def _delete_records(self, offset: int) -> None:
+        partition = self._partition()
+        request = pa.DeleteRecordsRequest(
+            topic_id=partition.topic_id,
+            partition=partition.partition,
+            before_offset=offset,
+            writer_id=self._writer_id,
+            writer_epoch=self._epoch,
+        )
+        await methods.DELETE_RECORDS.call(
+            self._transport, self._leader(partition), request, self._config.append_timeout_ms
+        )
+
     # ------------------------------------------------------------ replay
 
-    async def replay(self) -> AsyncIterator[list[LogItem]]:
+    async def replay(self) -> AsyncIterator[list[LogBatch]]:
         """See `LogPort.replay`."""
-        self._replayed = ReplayedLog(self._writer_id, self._epoch)
+        self._replayed = ReplayedLog(self._writer_id, self._epoch, is_compacted=self._is_compacted())
         offset = 0
         deadline_ms = self._clock.now_ms() + self._config.load_stall_ms
         backoff_ms = self._config.retry_backoff_ms
         while True:
             try:
-                offset, items, complete = await self._fetch(offset)
+                offset, batches, complete = await self._fetch(offset)
             except OncelogError as error:
                 self.trouble = told_of(error, self._topic, self._shard)
                 if self._clock.now_ms() >= deadline_ms:
@@ -211,16 +260,16 @@ class ShardLog:
                 backoff_ms = min(2 * backoff_ms, self._config.retry_backoff_max_ms)
                 continue
             self.trouble = ""
-            if items:
+            if batches:
                 deadline_ms = self._clock.now_ms() + self._config.load_stall_ms
-                yield items
+                yield batches
             elif self._clock.now_ms() >= deadline_ms:
                 raise LogLostError(f"{self._topic}-{self._shard} does not show its own epoch record")
             if complete:
                 return
 
-    async def _fetch(self, offset: int) -> tuple[int, list[LogItem], bool]:
-        """Returns the next offset, the items, and whether this epoch's epoch record was among them."""
+    async def _fetch(self, offset: int) -> tuple[int, list[LogBatch], bool]:
+        """Returns the next offset, the batches, and whether this epoch's epoch record was among them."""
         partition = self._partition()
         request = pa.FetchRequest(
             isolation_level=types_pb2.ISOLATION_LEVEL_READ_UNCOMMITTED,
@@ -243,12 +292,18 @@ class ShardLog:
         (answer,) = reply.partitions
         if answer.HasField("error"):
             if answer.error.code == int(ErrorCode.OFFSET_OUT_OF_RANGE) and answer.log_start_offset > offset:
+                self._replayed.log_begins_at(answer.log_start_offset)
                 return answer.log_start_offset, [], False
             raise from_detail(answer.error)
-        items, complete = self._replayed.take(payload, offset, partition)
-        return max(offset, answer.next_offset), items, complete
+        batches, complete = self._replayed.take(payload, offset, partition)
+        return max(offset, answer.next_offset), batches, complete
 
     # ------------------------------------------------------------ routing
+
+    def _is_compacted(self) -> bool:
+        """True while brokers may remove superseded records from the log: its topic has the policy of an older version."""
+        topic = self._view.topics.get(self._topic)
+        return topic is not None and "compact" in topic.value.config.get("cleanup_policy", "")
 
     def _partition(self) -> PartitionId:
         topic = self._view.topics.get(self._topic)

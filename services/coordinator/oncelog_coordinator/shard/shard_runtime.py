@@ -11,7 +11,9 @@ Rule 3: a failed append ends this life of the shard.  Waiting callers get a retr
 Rule 4: lazy records are applied at once and logged with the next append, or after a while: COMPLETE would otherwise
         cost a sync in front of the next transaction's first record.
 Rule 5: no command is answered before the epoch record is committed and everything up to it is replayed.
-Rule 6: deciding only reads. An unexpected exception there refuses its command with a named error, and the shard
+Rule 6: the log stays short: the owner repeats what is old and needed, announces up to where nothing is needed, and has that
+        deleted once the announcement is committed (`core.log_bound`, docs/internals/coordinator.md#a-log-that-stays-short).
+Rule 7: deciding only reads. An unexpected exception there refuses its command with a named error, and the shard
         continues. One in applying leaves a core in an unknown state: its command is refused, and the life ends.
 
 THEORY OF OPERATION
@@ -26,7 +28,7 @@ waits) and `look_at_clock` (which becomes a `Tick`). The decide loop takes all t
 core decide and apply them one by one. It does so without an await, so each decision sees the state that the one before
 has left, although none of it is committed yet. All records of the round go into one append, the newest per key: this is
 group commit. While up to `appends_in_flight` appends are in flight, the next round is decided; above that, commands
-wait in the inbox, which refuses more than `inbox_max`.
+wait in the inbox, which refuses more than `inbox_max`; vital ones (`Command.is_vital`) have some places of their own.
 
 The answer loop takes the rounds in their order. When the append of a round is committed, its callers get their answers
 and its effects start. A round that wrote nothing joins the last one in flight, since its answers may depend on that.
@@ -42,7 +44,7 @@ What can go wrong, and the rule that closes it:
 - A lazy record is lost with the life. That costs work, not correctness: markers whose COMPLETE is lost are sent again,
   and a number that was enrolled ahead is assumed to be open.
 - More lazy records wait than fit one append. They go ahead in appends of their own, since each stands alone.
-- The core has a bug. In `decide` it costs one command, in `apply` the life (rule 6). A failing `Tick` is tried again
+- The core has a bug. In `decide` it costs one command, in `apply` the life (rule 7). A failing `Tick` is tried again
   after a second, not in a loop.
 """
 
@@ -57,9 +59,10 @@ from typing import Any, Final, NamedTuple, Protocol
 from oncelog.errors import CoordinatorNotAvailableError, OncelogError, ResourceExhaustedError
 from oncelog_coordinator.config import ShardConfig
 from oncelog_coordinator.core.decision import Command, Decision, Effect, LogRecord, Note, Reply
+from oncelog_coordinator.core.log_bound import LogBound, LogLimits, Written
 from oncelog_coordinator.core.transactions.commands import Tick
-from oncelog_coordinator.core.transactions.records import EpochRecord
-from oncelog_coordinator.shard.log_port import LogItem, LogLostError, LogPort
+from oncelog_coordinator.core.transactions.records import EPOCH_KEY, EpochRecord
+from oncelog_coordinator.shard.log_port import LogLostError, LogPort
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
 from oncelog_coordinator.shard.shard_observer import Observed, ShardObserver
 
@@ -67,12 +70,14 @@ _TICK_AGAIN_MS = 1_000
 """A failed Tick is tried again after this long, not in a loop."""
 _YIELD_EVERY = 500
 """Records applied in a replay before other tasks get a turn."""
+_KEPT_FOR_VITAL = 1_000
+"""Vital commands that may wait beyond the bound."""
 
 
 _Answer = asyncio.Future[Any]
 """The answer to one command. Its type is that of the command's `Reply`, and differs from command to command."""
-_Items = dict[str, "LogRecord | bytes | None"]
-"""The content of one append, by key: encoded values, and lazy records that are not encoded yet."""
+_Items = dict[str, "_Item"]
+"""The content of one append, by key."""
 
 
 class BrokenCoreError(Exception):
@@ -90,8 +95,8 @@ class Table(Protocol):
         """Applies a record or note; the only writer."""
         ...
 
-    def decode(self, key: str, value: bytes | None) -> LogRecord | None:
-        """Decodes a record of the log; None = nothing to apply."""
+    def decode(self, key: str, value: bytes | None) -> LogRecord:
+        """Decodes a record of the log. Raises `CorruptMessageError`."""
         ...
 
     def loaded(self, now_ms: int) -> None:
@@ -111,6 +116,21 @@ class Table(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class _Item:
+    """A record and its bytes. A lazy record is encoded only when it is logged, since most of them are replaced."""
+
+    record: LogRecord
+    value: bytes | None = None
+    is_encoded: bool = False
+
+    def encoded(self) -> bytes | None:
+        """Returns the value in the log; None is a tombstone."""
+        if not self.is_encoded:
+            self.value, self.is_encoded = self.record.encode(), True
+        return self.value
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
     command: Command[object]
@@ -122,13 +142,17 @@ class _Asked:
 class _Step:
     """Decisions that share one append: answers and effects wait for it, if there is one."""
 
-    committed: asyncio.Future[None] | None
+    committed: asyncio.Future[int] | None
     answers: list[tuple[_Answer, object]] = field(default_factory=list)
     effects: list[tuple[Effect, Observed]] = field(default_factory=list)
     """Each effect with the command that caused it."""
     observed: list[Observed] = field(default_factory=list)
     size: int = 0
     confirm: bool = False
+    place: int = 0
+    """The append's place in the log (`LogBound`)."""
+    free_below: int = 0
+    """The offset that the append announces to be free; 0 = none."""
 
 
 class Watched(NamedTuple):
@@ -165,6 +189,9 @@ class ShardLife:
         self._clock = clock
         self._inbox: deque[_Asked] = deque()
         self._taken: list[_Asked] = []
+        self._bound = self._new_bound()
+        self.replayed = (0, 0)
+        """Records and milliseconds of the replay."""
         self._lazy: _Items = {}
         self._lazy_since_ms = 0
         self._no_tick_before_ms = 0
@@ -183,29 +210,47 @@ class ShardLife:
     async def load(self) -> None:
         """Commits the epoch record and replays up to it. Raises `LogLostError`, or `OncelogError` for an unreadable log."""
         assert not self._steps, "nothing is appended before the epoch record"
-        await self._log.append([_item(EpochRecord(self.epoch))])
-        newest: dict[str, bytes | None] = {}
-        async for items in self._log.replay():
-            for key, value in items:
-                newest.pop(key, None)
-                newest[key] = value
-        for count, (key, value) in enumerate(newest.items()):
+        epoch = EpochRecord(self.epoch)
+        await self._log.append([(epoch.key, epoch.encode())])
+        began_ms = self._clock.now_ms()
+        for count, (key, value) in enumerate((await self._newest()).items()):
             record = self.table.decode(key, value)
-            if record is not None:
-                self.table.apply(record)
+            self.table.apply(record)
+            self._bound.know(key, record)
             if count % _YIELD_EVERY == _YIELD_EVERY - 1:
                 await asyncio.sleep(0)
+        self._bound.loaded(self._log.free_below)
+        if self._log.free_below:
+            self._log.delete_before(self._log.free_below)  # an earlier owner may have stopped before it did that
         now_ms = self._clock.now_ms()
+        self.replayed = (self._bound.records, now_ms - began_ms)
         self.table.loaded(now_ms)
         self.table.check()
         for effect in self.table.pending(now_ms):
             self.on_effect(effect)
 
+    async def _newest(self) -> dict[str, bytes | None]:
+        """Reads the log; returns the newest value of each key, in the order of the log."""
+        newest: dict[str, bytes | None] = {}
+        async for batches in self._log.replay():
+            for batch in batches:
+                if batch.is_first:
+                    newest, self._bound = {}, self._new_bound()
+                for key, value in batch.items:
+                    newest.pop(key, None)
+                    newest[key] = value
+                if batch.items:
+                    self._bound.replayed(batch.offset, [_written(key, None, value) for key, value in batch.items])
+        return newest
+
+    def _new_bound(self) -> LogBound:
+        return LogBound(LogLimits(self._config.slack_records, self._config.slack_bytes))
+
     # ------------------------------------------------------------ callers
 
     def submit(self, command: Command[Reply]) -> asyncio.Future[Reply]:
         """Queues a command; the future is its answer. Raises `ResourceExhaustedError` when too many commands wait."""
-        self._require_room()
+        self._require_room(command)
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         asked = _Asked(command, answer)
         self._observer.queued(asked.seen)
@@ -224,14 +269,18 @@ class ShardLife:
         if self._is_due():
             self._wake.set()
 
-    def _require_room(self) -> None:
+    def _require_room(self, command: Command[object]) -> None:
         if self._ended is not None:
             raise self._ended
-        if len(self._inbox) >= self._config.inbox_max:
+        over = len(self._inbox) - self._config.inbox_max
+        if over >= 0 and not (command.is_vital and over < _KEPT_FOR_VITAL):
             raise ResourceExhaustedError("too many commands wait for this shard", retry_after_ms=100)
 
     def _is_due(self) -> bool:
-        return self._is_tick_due() or self._is_lazy_due()
+        return self._is_tick_due() or self._is_lazy_due() or self._is_log_long()
+
+    def _is_log_long(self) -> bool:
+        return self._bound.is_over or self._bound.to_announce() is not None
 
     def _is_tick_due(self) -> bool:
         due_ms = self.table.next_deadline_ms()
@@ -257,6 +306,8 @@ class ShardLife:
                     self._changed.clear()
                     await self._changed.wait()
                 self._step()
+                if self._is_tick_due():  # one tick takes a part of what is overdue: others get their turn in between
+                    await asyncio.sleep(0)
 
     def _in_flight(self) -> int:
         return len(self._steps)
@@ -273,31 +324,45 @@ class ShardLife:
                 break
             self._taken.append(self._inbox.popleft())
             self._decide(self._taken[-1], now_ms, step, items)
+        self._shorten(step, items)
         if self._lazy and (items or step.confirm or self._is_lazy_due()):
             items = {**self._lazy_items(items), **items}
             self._lazy.clear()
         if step.confirm and not items:
-            key, value = _item(EpochRecord(self.epoch))
-            items[key] = value
+            items[EPOCH_KEY] = _Item(EpochRecord(self.epoch))
         if self._config.check_invariants:
             self.table.check()
         self._append(step, items)
         self._taken.clear()
 
+    def _shorten(self, step: _Step, items: _Items) -> None:
+        """Adds old records that are still needed, and says up to where nothing is needed, when the log has become long."""
+        for record in self._bound.repeats(len(items)):
+            if step.size > self._config.append_bytes:
+                break
+            if record.key not in items:
+                item = self._lazy.pop(record.key, None) or _Item(record)
+                items[record.key] = item
+                step.size += _size(record.key, item.encoded())
+        free_below = self._bound.to_announce()
+        if free_below is not None:
+            items[EPOCH_KEY] = _Item(EpochRecord(self.epoch, free_below))
+            self._bound.announced(free_below)
+            step.free_below = free_below
+
     def _lazy_items(self, newer: _Items) -> _Items:
         """Returns the lazy records for the next append. When they are too many bytes for one, most are appended ahead
         of it, since each stands alone. A newer record of the same key replaces a lazy one.
         """
-        items: list[LogItem] = []
+        items: _Items = {}
         size = 0
         for key in [key for key in self._lazy if key not in newer]:
-            value = _encoded(self._lazy[key])
-            items.append((key, value))
-            size += len(key) + len(value or b"")
+            items[key] = self._lazy[key]
+            size += _size(key, items[key].encoded())
             if size > self._config.append_bytes:
-                self._log.append(items)
-                items, size = [], 0
-        return dict(items)
+                self._write(items)
+                items, size = {}, 0
+        return items
 
     def _decide(self, asked: _Asked, now_ms: int, step: _Step, items: _Items) -> None:
         """Decides and applies one command."""
@@ -327,11 +392,14 @@ class ShardLife:
         the life.
         """
         try:
-            values = [record if decision.lazy else record.encode() for record in decision.records]
+            written = [_Item(record) for record in decision.records]
+            if not decision.lazy:
+                for item in written:
+                    item.encoded()
             if decision.records or decision.confirm:
                 self._observer.decided(asked.seen, self._name, asked.command)
             step.observed.append(asked.seen)
-            self._apply(decision, values, step, items, asked.seen)
+            self._apply(decision, written, step, items, asked.seen)
         except Exception as error:
             refusal = self._met(error, asked)
             if asked.answer is not None and not asked.answer.done():
@@ -346,24 +414,24 @@ class ShardLife:
     def _apply(
         self,
         decision: Decision,
-        values: Sequence[LogRecord | bytes | None],
+        written: Sequence[_Item],
         step: _Step,
         items: _Items,
         cause: Observed,
     ) -> None:
         """Applies the records and adds them to the append. The newest record of a key replaces older ones of the same
-        append, since it holds all that they say. A lazy record is encoded only when it is logged, since most of them
-        are replaced.
+        append, since it holds all that they say.
         """
-        for record, value in zip(decision.records, values, strict=True):
-            self.table.apply(record)
-            step.size += len(record.key) + (len(value) if isinstance(value, bytes) else 0)
-            if decision.lazy and record.key not in items:
+        for item in written:
+            key = item.record.key
+            self.table.apply(item.record)
+            step.size += _size(key, item.value)
+            if decision.lazy and key not in items:
                 self._lazy_since_ms = self._lazy_since_ms if self._lazy else self._clock.now_ms()
-                self._lazy[record.key] = value
+                self._lazy[key] = item
             else:
-                items.pop(record.key, None)
-                items[record.key] = value
+                items.pop(key, None)
+                items[key] = item
         for note in decision.notes:
             self.table.apply(note)
         for notice in decision.notices:
@@ -376,7 +444,7 @@ class ShardLife:
         assert items or not step.confirm, "a decision that needs a proof of ownership has an append"
         if items:
             self._observer.appending(step.observed, len(self._taken), len(items))
-            step.committed = self._log.append([(key, _encoded(value)) for key, value in items.items()])
+            step.place, step.committed = self._write(items)
             self._steps.append(step)
             self._changed.set()
         elif self._steps:
@@ -387,6 +455,12 @@ class ShardLife:
         else:
             self._finish(step)
 
+    def _write(self, items: _Items) -> tuple[int, asyncio.Future[int]]:
+        """Appends the items; returns the append's place, and its future."""
+        encoded = [(key, item.encoded()) for key, item in items.items()]
+        place = self._bound.appended(_written(key, items[key].record, value) for key, value in encoded)
+        return place, self._log.append(encoded)
+
     async def _answer_loop(self) -> None:
         while True:
             while not self._steps:
@@ -394,10 +468,15 @@ class ShardLife:
                 await self._changed.wait()
             committed = self._steps[0].committed
             assert committed is not None
-            await committed
+            offset = await committed
             step = self._steps.popleft()
             assert step.committed is committed, "answers belong to the append that was committed"
+            self._bound.committed(step.place, offset)
+            if step.free_below:
+                self._log.delete_before(step.free_below)
             self._finish(step)
+            if self._is_log_long():
+                self._wake.set()
             self._changed.set()
 
     def _finish(self, step: _Step) -> None:
@@ -433,12 +512,12 @@ class ShardLife:
         await self._log.close()
 
 
-def _encoded(value: LogRecord | bytes | None) -> bytes | None:
-    return value if value is None or isinstance(value, bytes) else value.encode()
+def _size(key: str, value: bytes | None) -> int:
+    return len(key) + len(value or b"")
 
 
-def _item(record: EpochRecord) -> LogItem:
-    return record.key, record.encode()
+def _written(key: str, record: LogRecord | None, value: bytes | None) -> Written:
+    return Written(key, record, _size(key, value), value is None)
 
 
 def first_cause(error: BaseException) -> BaseException:

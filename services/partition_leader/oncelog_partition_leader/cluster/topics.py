@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from random import Random
-from typing import Protocol
+from typing import Final, Protocol
 
 from oncelog.core.names import check_topic_name
 from oncelog.errors import (
@@ -55,6 +55,15 @@ _log = logging.getLogger(__name__)
 _CHUNK = 50
 _NONCE_MAX = 64
 _SAME_CALL_MS = 600_000
+_INTERNAL_OPTIONS: Final = {
+    "cleanup_policy": "delete",  # the owner of a shard alone knows which records are needed, and deletes the others
+    "flush_mode": "fsync",
+    "max_message_bytes": str(8 << 20),  # coordinators bound their records by it, whatever the default is
+    "retention_bytes": "-1",
+    "retention_ms": "-1",
+    "segment_bytes": str(8 << 20),  # a disk gets back whole segments only, and there are a hundred shards
+}
+"""The options of the cluster's own topics, besides `min_insync_replicas`."""
 
 
 class Commit(Protocol):
@@ -293,8 +302,11 @@ class Topics:
     async def reconcile(self) -> None:
         """Creates internal topics and missing partitions, removes partitions of deleted topics."""
         for name in cluster_keys.INTERNAL_TOPICS:
-            if name not in self._view.topics:
+            entry = self._view.topics.get(name)
+            if entry is None:
                 await self._create_internal(name)
+            elif "compact" in entry.value.config.get("cleanup_policy", ""):
+                await self._renew_internal(entry)
         for entry in list(self._view.topics.values()):
             topic = entry.value
             missing = [
@@ -315,14 +327,17 @@ class Topics:
         if known is None or len(self._view.brokers) < factor:
             return  # asked again when a broker registers
         shards = known.transaction_shards if name == cluster_keys.TRANSACTION_TOPIC else known.group_shards
-        options = {
-            "cleanup_policy": "compact",
-            "flush_mode": "fsync",
-            "max_message_bytes": str(8 << 20),  # coordinators bound their records by it, whatever the default is
-            "min_insync_replicas": "2" if factor >= 3 else "1",
-            "segment_bytes": str(100 << 20),
-        }
-        await self._create(Topic(name, self._new_id(), shards, factor, options))
+        options = {**_INTERNAL_OPTIONS, "min_insync_replicas": "2" if factor >= 3 else "1"}
+        await self._create(Topic(name, self._new_id(), shards, factor, dict(sorted(options.items()))))
+
+    async def _renew_internal(self, entry: Versioned[Topic]) -> None:
+        """Gives an internal topic that an older version made the options of this one, all at once (decision 0067)."""
+        topic = entry.value
+        wanted = replace(topic, config=dict(sorted({**topic.config, **_INTERNAL_OPTIONS}.items())))
+        put = Put(topic_key(topic.name), wanted.encode())
+        if await self._commit([Compare(topic_key(topic.name), entry.mod_revision)], [put]):
+            _log.info("changed the options of %s to %s", topic.name, wanted.config)
+        self._changed()
 
     async def _remove_partitions_of_deleted(self) -> None:
         known, deleted = self._view.topic_names, self._view.deleted_topics

@@ -8,6 +8,7 @@
     clean-shutdown          written last at a clean stop, removed first at the next start
     custody.json            the incarnation since which the log lost nothing by itself: see `custody`
     seal.json               the log has every committed record on disk: see `sealing`
+    compaction-point        how far the log is compacted: see `compaction/replacement`
     reached-epoch           the leader epoch whose start offset the log has reached: see `reached_epoch`
 
 Rule 1: all of them are derived from the log, or bounds of it that are only ever too low: losing one costs time.
@@ -17,7 +18,6 @@ Rule 3: a file that does not match its checksum is treated as missing (S14-S17, 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import struct
@@ -31,7 +31,7 @@ from oncelog.core.malformed import MALFORMED
 from oncelog.errors import StorageError
 from oncelog.types import Buffer
 from oncelog_partition_leader.core.producers.producer_snapshot import Snapshot
-from oncelog_partition_leader.log.segment_file import OFFSET_DIGITS, SNAPSHOT_SUFFIX
+from oncelog_partition_leader.log.segment_file import OFFSET_DIGITS, SNAPSHOT_SUFFIX, Segment
 from oncelog_runtime.ports import Disk, DiskFile
 
 IDENTITY: Final = "partition.json"
@@ -60,13 +60,8 @@ class Checkpoint:
     end_offset: int
     producers: Snapshot
     files: dict[str, bytes] = field(default_factory=dict)
-
-
-async def encoded(snapshot: Snapshot) -> bytes:
-    """Encodes a snapshot; other tasks run between its slices."""
-    for _ in snapshot.slices():
-        await asyncio.sleep(0)
-    return snapshot.data
+    indexed: list[tuple[Segment, int]] = field(default_factory=list)
+    """The segments whose indexes are among the files, and how much of each they cover."""
 
 
 def snapshot_path(directory: str, end_offset: int) -> str:

@@ -1,8 +1,6 @@
 """The options of one partition log. Kafka's names with underscores; the unit comes last.
 
 Rule: every value is checked on construction (`ConfigError`), so a log that opens has a legal configuration.
-Compaction is accepted for internal topics, and for users' topics that have it from an older version: time and size delete
-nothing from them. No cleaner acts on it yet, so `topic_config.canonical` refuses it for other topics.
 """
 
 from __future__ import annotations
@@ -40,6 +38,10 @@ class LogConfig:
     producer_id_expiration_ms: int = 24 * _HOUR_MS
     flush_mode: str = FLUSH_REPLICATED
     cleanup_policy: str = "delete"
+    delete_retention_ms: int = 24 * _HOUR_MS
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = UNLIMITED
     tail_cache_bytes: int = 16 << 20
     checkpoint_bytes: int = 64 << 20
 
@@ -52,12 +54,29 @@ class LogConfig:
         _check("retention_bytes", self.retention_bytes, UNLIMITED, 1 << 62)
         _check("max_message_bytes", self.max_message_bytes, 256, (1 << 31) - 1)
         _check("producer_id_expiration_ms", self.producer_id_expiration_ms, 1, 1 << 62)
+        _check("delete_retention_ms", self.delete_retention_ms, 0, 1 << 61)
+        _check("min_compaction_lag_ms", self.min_compaction_lag_ms, 0, 1 << 62)
+        _check("max_compaction_lag_ms", self.max_compaction_lag_ms, UNLIMITED, 1 << 62)
+        if not 0 <= self.min_cleanable_dirty_ratio <= 1:
+            raise ConfigError(
+                "min_cleanable_dirty_ratio is 0 to 1", min_cleanable_dirty_ratio=self.min_cleanable_dirty_ratio
+            )
+        if 0 <= self.max_compaction_lag_ms < max(self.min_compaction_lag_ms, 1):
+            raise ConfigError(
+                "max_compaction_lag_ms is -1 (without limit), or 1 and up and not below min_compaction_lag_ms",
+                max_compaction_lag_ms=self.max_compaction_lag_ms,
+            )
         _check("tail_cache_bytes", self.tail_cache_bytes, 0, 1 << 40)
         _check("checkpoint_bytes", self.checkpoint_bytes, 1, 1 << 40)
         if self.flush_mode not in (FLUSH_REPLICATED, FLUSH_FSYNC):
             raise ConfigError("flush_mode is replicated or fsync", flush_mode=self.flush_mode)
         if self.cleanup_policy not in _CLEANUP_POLICIES:
             raise ConfigError("cleanup_policy is delete, compact, or both", cleanup_policy=self.cleanup_policy)
+
+    @property
+    def is_compacted(self) -> bool:
+        """True when only the newest record of each key is to stay."""
+        return "compact" in self.cleanup_policy
 
     @property
     def segment_limits(self) -> SegmentLimits:

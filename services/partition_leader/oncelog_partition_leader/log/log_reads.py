@@ -13,13 +13,12 @@ from functools import partial
 from oncelog.errors import OffsetOutOfRangeError, OncelogError, StorageError
 from oncelog.types import Buffer
 from oncelog_partition_leader.core.log.aborted_index import AbortedEntry
-from oncelog_partition_leader.log.checkpoints import encoded
 from oncelog_partition_leader.log.log_config import LogConfig
 from oncelog_partition_leader.log.reached_epoch import ReachedEpoch
 from oncelog_partition_leader.log.reader import first_at, read_batches, scrub_piece, segment_of
 from oncelog_partition_leader.log.recovery import Recovered, replay_states
 from oncelog_partition_leader.log.segments import SegmentedLog
-from oncelog_partition_leader.log.tail_cache import TailCache
+from oncelog_partition_leader.log.tail_cache import TailCache, TailMemory
 from oncelog_runtime.ports import Disk
 
 
@@ -59,6 +58,10 @@ class ReadableLog(SegmentedLog):
             return read_batches(segment, offset, max_bytes, end_offset, self._tag, room)
         except OncelogError as error:
             raise self._rotten(error) from error
+
+    def share_tail(self, memory: TailMemory) -> None:
+        """Counts the newest batches that are kept in memory with those of other logs."""
+        self._tail.share(memory)
 
     def is_cached(self, offset: int) -> bool:
         """Returns True when `read` of this offset needs no file."""
@@ -126,14 +129,19 @@ class ReadableLog(SegmentedLog):
         """Returns the producer state at `offset`, a batch's beginning or the log end. Raises `StorageError`."""
         self._usable()
         if offset == self._log_end:
-            return await encoded(self.producers.begin_snapshot())
-        segments, config = list(self._segments), self._config
-        try:
-            return await self._disk.run(
-                lambda: replay_states(self._disk, self.directory, config, segments, self._tag, offset).snapshot()
-            )
-        except OncelogError as error:
-            raise self._rotten(error) from error
+            return await self._disk.run(self.producers.begin_snapshot().whole)
+        while True:
+            segments, config = list(self._segments), self._config
+            try:
+                return await self._disk.run(
+                    lambda segments=segments, config=config: replay_states(  # type: ignore[misc]
+                        self._disk, self.directory, config, segments, self._tag, offset
+                    ).snapshot()
+                )
+            except OncelogError as error:
+                if all(segment in self._segments for segment in segments):
+                    raise self._rotten(error) from error
+                self._usable()  # segments were compacted or deleted beside it
 
     # ------------------------------------------------------------ trouble
 

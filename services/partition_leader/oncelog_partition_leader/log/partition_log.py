@@ -9,7 +9,7 @@ Rule 3: everything below the synced end is on disk with its directory entry; not
 Rule 4: one task writes a log (ARCHITECTURE.md); nothing here takes a lock. `sync` may run beside appends and reads.
 
 Its segments as files (when one is rolled, made durable, deleted) are in `segments`, its reads in `log_reads`, its cuts in
-`truncation`.
+`truncation`, its compaction in `compaction`.
 
 The caller owns group commit. In `replicated` flush mode it should still call `sync` when `wants_sync` says so: rolled
 segments, indexes and snapshots become durable there.
@@ -33,11 +33,11 @@ from oncelog_partition_leader.log.checkpoints import (
     CLEAN_SHUTDOWN,
     pack_clean,
 )
+from oncelog_partition_leader.log.compaction.compactable_log import CompactableLog
 from oncelog_partition_leader.log.log_config import LogConfig
 from oncelog_partition_leader.log.reached_epoch import ReachedEpoch
 from oncelog_partition_leader.log.recovery import Recovered, recover
 from oncelog_partition_leader.log.segment_file import LOG_SUFFIX
-from oncelog_partition_leader.log.truncation import TruncatableLog
 from oncelog_runtime.ports import Disk
 
 __all__ = ["Appended", "LogConfig", "PartitionLog"]
@@ -46,10 +46,11 @@ _HARMLESS: Final = ("full", "short")
 """Reasons of a failed append after which the file is as before and the log stays usable."""
 
 
-class PartitionLog(TruncatableLog):
+class PartitionLog(CompactableLog):
     """A partition's log. Make one with `open`.
 
-    Its parts are `SegmentedLog` (files), `ReadableLog` (reads) and `TruncatableLog` (cuts); it opens, appends and closes.
+    Its parts are `SegmentedLog` (files), `ReadableLog` (reads), `TruncatableLog` (cuts) and `CompactableLog` (compaction);
+    it opens, appends and closes.
     """
 
     def __init__(self, disk: Disk, directory: str, config: LogConfig, state: Recovered, reached: ReachedEpoch) -> None:
@@ -231,13 +232,13 @@ class PartitionLog(TruncatableLog):
         finally:
             self._failed = self._failed or StorageError("the log is closed", reason="closed")
             self._generation += 1
+            self._tail.clear()
             self._point.close()
             for segment in self._segments:
                 segment.close()
 
     async def _close_clean(self) -> None:
-        self._checkpoints.append(self._checkpoint(self._segments[-1:]))
-        self._since_checkpoint = 0
+        self._checkpoints.append(self._checkpoint())
         await self.sync()
         if self._checkpoints:
             raise StorageError("the last checkpoint could not be stored", reason="full")

@@ -1,6 +1,7 @@
 """Opens a log: finds out which of its files can be trusted, where it ends, and the state that follows from it.
 
-    identity -> recovery point -> segments -> indexes -> scan -> cut or quarantine -> producer state by replay
+    identity -> interrupted compaction -> recovery point -> segments -> indexes -> scan -> cut or quarantine
+             -> producer state by replay
 
 Rule 1: a checkpoint is trusted by its checksums; everything after it is scanned, bodies too: a field is used only after
         its checksum was checked.
@@ -42,8 +43,8 @@ from oncelog_partition_leader.log.checkpoints import (
     snapshot_offsets,
     snapshot_path,
 )
+from oncelog_partition_leader.log.compaction.replacement import finish_interrupted
 from oncelog_partition_leader.log.log_config import LogConfig
-from oncelog_partition_leader.log.reader import locate
 from oncelog_partition_leader.log.segment_file import INDEX_SUFFIX, LOG_SUFFIX, TXN_INDEX_SUFFIX, Located, Segment
 from oncelog_runtime.ports import Disk
 
@@ -71,6 +72,7 @@ async def recover(disk: Disk, directory: str, config: LogConfig, now_ms: int) ->
     """Opens or creates the log in `directory`. Raises `StorageError` (reason rot, identity, or the disk's own)."""
     identity = Identity.of_directory(directory)
     await _check_identity(disk, directory, identity)
+    await finish_interrupted(disk, directory)
     recovery = _Recovery(disk, directory, config, partition_tag(identity.topic_id, identity.partition))
     await disk.run(recovery.prepare)
     if recovery.removed:
@@ -271,6 +273,8 @@ class _Recovery:
         self._clean: tuple[int, int] | None = None
         self._covered_offset = 0
         self._first_uncovered = 0
+        self._tails: dict[int, _Tail] = {}
+        self._scanned: _ScannedStates | None = None
         self._synced = 0
         self._end = 0
         self._lost_tail = False
@@ -340,6 +344,8 @@ class _Recovery:
         self._load_epochs()
         self._synced = max(self._synced, self._point.end_offset, self._covered_offset)
         self._end = self._segments[0].base_offset
+        if self._first_uncovered < len(self._segments):
+            self._scanned = self._states_to_scan()
         for number, segment in enumerate(self._segments):
             if number and segment.base_offset != self._end:
                 self._stop(number, "a segment is missing")
@@ -374,7 +380,7 @@ class _Recovery:
             return False
         for entry in entries:
             self._aborted.add(entry)
-        segment.index = index
+        segment.index, segment.indexed_bytes = index, index.size
         return True
 
     def _load_epochs(self) -> None:
@@ -420,6 +426,19 @@ class _Recovery:
             raise CorruptMessageError("a batch has another offset than follows", base_offset=header.base_offset)
         self._epochs.assign(header.leader_epoch, header.base_offset, header.next_offset)
         segment.index.add(header, self._config.index_interval_bytes)
+        if header.next_offset > self._synced:
+            tail = self._tails.get(segment.base_offset)
+            if tail is None:
+                index = SegmentIndex(header.base_offset)
+                tail = self._tails[segment.base_offset] = _Tail(batch.position, index)
+            tail.index.add(header, self._config.index_interval_bytes)
+        if self._scanned is not None:
+            self._scanned.apply(batch)
+
+    def _states_to_scan(self) -> _ScannedStates | None:
+        """Returns the producer state at the covered end, to which the scan adds what it reads; None = it is replayed later."""
+        states = self._snapshot(self._covered_offset)
+        return _ScannedStates(states) if states.end_offset == self._covered_offset else None
 
     def _stop(self, keep: int, why: str) -> None:
         """Ends the log with segment `keep - 1`: a torn tail is cut off there, rot is refused."""
@@ -469,8 +488,9 @@ class _Recovery:
     async def _rewrite_tail(self) -> None:
         """Makes the tail durable in new files; the last segment is a new file afterwards."""
         for segment in self._segments[self._first_uncovered :]:
-            if segment.next_offset > self._synced:
-                await self._move_tail(segment, *locate(segment, max(self._synced, segment.base_offset), self._tag))
+            tail = self._tails.get(segment.base_offset)
+            if tail is not None:
+                await self._move_tail(segment, tail)
             await segment.file.sync()
         last = self._segments[-1]
         if not last.index.size:
@@ -481,39 +501,85 @@ class _Recovery:
             fresh.open_new()
             self._segments.append(fresh)
 
-    async def _move_tail(self, segment: Segment, base_offset: int, position: int) -> None:
-        """Copies everything from `position` on into a file of its own, and only then cuts it off."""
-        moved = Segment(self._disk, self._directory, base_offset)
+    async def _move_tail(self, segment: Segment, tail: _Tail) -> None:
+        """Copies the tail of a segment into a file of its own, and only then cuts it off."""
+        position, interval_bytes = tail.position, self._config.index_interval_bytes
+        moved = Segment(self._disk, self._directory, tail.index.base_offset)
         swap = f"{moved.path}{LOG_SUFFIX}.swap"
         await self._disk.run(lambda: _copy(self._disk, segment, position, swap))
+        rest = await self._disk.run(lambda: segment.index_until(position, self._tag, interval_bytes))
         file = self._disk.open(swap)
         await file.sync()
         file.close()
-        segment.remove((INDEX_SUFFIX, TXN_INDEX_SUFFIX))
         if position == 0:
+            segment.remove((INDEX_SUFFIX, TXN_INDEX_SUFFIX))
             segment.close()
         self._disk.rename(swap, f"{moved.path}{LOG_SUFFIX}")
         await self._disk.sync_dir(self._directory)
         if position:
             segment.file.truncate(position)
+            segment.index, moved.index = rest, tail.index
             self._segments.insert(self._segments.index(segment) + 1, moved)
-            self._index_again(segment)
-            self._index_again(moved)
-
-    def _index_again(self, segment: Segment) -> None:
-        segment.index = SegmentIndex(segment.base_offset)
-        for batch in segment.walk(0, segment.file.size, self._tag, bodies=True):
-            segment.index.add(batch.header, self._config.index_interval_bytes)
 
     def _producers(self) -> ProducerStates:
-        first = self._segments[0].base_offset
+        scanned = self._scanned
+        if (
+            scanned is not None
+            and scanned.states.end_offset == self._end
+            and not self._has_snapshot_above(scanned.began)
+        ):
+            for entry in scanned.aborted:
+                self._aborted.add(entry)
+            return scanned.states
         limit = min(self._covered_offset, self._end)
-        states = _snapshot_at_or_below(self._disk, self._directory, self._config, limit, first)
+        states = self._snapshot(limit)
+        began = states.end_offset
         for entry in _replay(states, self._segments, self._tag, self._end):
             if entry.marker_offset >= limit:
                 self._aborted.add(entry)
         _require_end(states, self._end)
+        if self._has_snapshot_above(began):
+            # A newer snapshot knows of batches that compaction has removed from what was replayed.
+            return replay_states(self._disk, self._directory, self._config, self._segments, self._tag, self._end)
         return states
+
+    def _snapshot(self, offset: int) -> ProducerStates:
+        first = self._segments[0].base_offset
+        return _snapshot_at_or_below(self._disk, self._directory, self._config, offset, first)
+
+    def _has_snapshot_above(self, offset: int) -> bool:
+        return any(offset < one <= self._end for one in snapshot_offsets(self._disk, self._directory))
+
+
+@dataclass(slots=True)
+class _Tail:
+    """The part of a segment that may not be on disk: where it begins in the file, and its index as a segment of its own."""
+
+    position: int
+    index: SegmentIndex
+
+
+class _ScannedStates:
+    """Producer state to which a scan applies what it reads, so that the same batches are not read twice."""
+
+    def __init__(self, states: ProducerStates) -> None:
+        self.began = states.end_offset
+        self.states = states
+        self.aborted: list[AbortedEntry] = []
+
+    def apply(self, batch: Located) -> None:
+        """Applies the next batch of the scan. One that cannot be applied ends that: the replay finds out why, and says so."""
+        header, control = batch.header, None
+        if header.base_offset != self.states.end_offset:
+            return
+        if header.is_control:
+            try:
+                control = control_of(memoryview(batch.data)[batch.start : batch.start + header.batch_length])
+            except OncelogError:
+                return
+        entry = self.states.apply(header, header.base_offset, control)
+        if entry is not None:
+            self.aborted.append(entry)
 
 
 async def set_aside(disk: Disk, directory: str) -> str:

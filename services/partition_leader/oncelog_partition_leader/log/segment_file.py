@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from oncelog.core.batch.header import HEADER_BYTES, BatchHeader, check_body, read_header
 from oncelog.errors import CorruptMessageError
 from oncelog.types import Buffer
-from oncelog_partition_leader.core.log.segment import SegmentIndex
+from oncelog_partition_leader.core.log.segment import SegmentIndex, timestamp_of
 from oncelog_runtime.ports import Disk, DiskFile
 
 CHUNK_BYTES: Final = 1 << 18
@@ -33,15 +33,19 @@ class Located(NamedTuple):
 
 
 class Segment:
-    """A segment's file, opened when it is first needed, and its index."""
+    """A segment's file, opened when it is first needed, and its index.
 
-    __slots__ = ("_disk", "_file", "base_offset", "index", "path")
+    `indexed_bytes`: the part of the file that the index on disk covers. A recovery has to read the rest.
+    """
+
+    __slots__ = ("_disk", "_file", "base_offset", "index", "indexed_bytes", "path")
 
     def __init__(self, disk: Disk, directory: str, base_offset: int, file: DiskFile | None = None) -> None:
         self._disk = disk
         self._file = file
         self.base_offset = base_offset
         self.index = SegmentIndex(base_offset)
+        self.indexed_bytes = 0
         self.path = f"{directory}/{base_offset:0{OFFSET_DIGITS}d}"
 
     @property
@@ -50,6 +54,10 @@ class Segment:
         if self._file is None:
             self._file = self._disk.open(self.path + LOG_SUFFIX)
         return self._file
+
+    def use(self, file: DiskFile) -> None:
+        """Uses a file that is open already, whatever its name still is."""
+        self._file = file
 
     def open_new(self) -> None:
         """Creates the file, and empties one that an earlier process left there. Raises `StorageError`."""
@@ -73,8 +81,26 @@ class Segment:
         """Removes its files, the log itself last."""
         if LOG_SUFFIX in suffixes:
             self.close()
+        if INDEX_SUFFIX in suffixes:
+            self.indexed_bytes = 0
         for suffix in suffixes:
             self._disk.remove(self.path + suffix)
+
+    def index_until(self, position: int, tag: int, interval_bytes: int) -> SegmentIndex:
+        """Returns an index that ends at `position`, where a batch begins. Only the batches that the index here lacks are read.
+
+        Raises like `walk`, and changes nothing.
+        """
+        index = self.index.cut_below(position)
+        if index.size and index.max_timestamp_offset < 0 <= index.max_timestamp_ms:
+            start, end = index.span_of_maximum()
+            for batch in self.walk(start, end, tag, bodies=False):
+                if not batch.header.is_control and timestamp_of(batch.header) == index.max_timestamp_ms:
+                    index.max_timestamp_offset = batch.header.last_offset
+                    break
+        for batch in self.walk(index.size, position, tag, bodies=True):
+            index.add(batch.header, interval_bytes)
+        return index
 
     def walk(self, position: int, end: int, tag: int, *, bodies: bool) -> Iterator[Located]:
         """Yields the batches from `position` to `end` (bytes), one after the other, each with its header checked.

@@ -10,13 +10,13 @@ Rule 3: only whole segments are deleted, oldest first (`core/retention`), and on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from oncelog.errors import OffsetOutOfRangeError, StorageError
 from oncelog_partition_leader.core.log.retention import is_active_expired, segments_to_delete
 from oncelog_partition_leader.log.checkpoints import (
     LEADER_EPOCHS,
     Checkpoint,
-    encoded,
     prune_snapshots,
     snapshot_offsets,
     snapshot_path,
@@ -26,6 +26,13 @@ from oncelog_partition_leader.log.reached_epoch import ReachedEpoch
 from oncelog_partition_leader.log.recovery import Recovered
 from oncelog_partition_leader.log.segment_file import INDEX_SUFFIX, TXN_INDEX_SUFFIX, Segment
 from oncelog_runtime.ports import Disk
+
+_AGED_BYTES: Final = 1 << 20
+_AGED_MS: Final = 5 * 60 * 1000
+"""A recovery has at most about so many bytes to scan of a log to which nothing was appended for so long."""
+_LARGE_BYTES: Final = 4 << 20
+_LOG_PER_SNAPSHOT: Final = 4
+"""A large state is stored only after this many times its size was appended: that much more is scanned after a crash."""
 
 
 class SegmentedLog:
@@ -47,7 +54,11 @@ class SegmentedLog:
         self._dirty_directory = False
         self._unsynced: list[Segment] = []
         self._checkpoints: list[Checkpoint] = []
-        self._since_checkpoint = state.segments[-1].index.size if state.scanned else 0
+        self._since_checkpoint = self._uncovered_bytes()
+        self._aged_from_ms: int | None = None
+        self._is_aged = False
+        self._snapshot_bytes = 0
+        """The size of the newest snapshot that this object stored."""
         self.directory = directory
         self.producers = state.producers
         self.epochs = state.epochs
@@ -77,7 +88,18 @@ class SegmentedLog:
     @property
     def wants_sync(self) -> bool:
         """True when a sync would make rolled segments, or a checkpoint that is due, durable."""
-        return bool(self._unsynced or self._checkpoints) or self._since_checkpoint >= self._config.checkpoint_bytes
+        return bool(self._unsynced or self._checkpoints) or self._is_checkpoint_due
+
+    @property
+    def _is_checkpoint_due(self) -> bool:
+        """True after `checkpoint_bytes`, or more when the state is large: its snapshots take a fraction of what is written."""
+        large = self._snapshot_bytes if self._snapshot_bytes >= _LARGE_BYTES else 0
+        due_bytes = _AGED_BYTES if self._is_aged else self._config.checkpoint_bytes
+        return self._since_checkpoint >= max(due_bytes, _LOG_PER_SNAPSHOT * large)
+
+    def _uncovered_bytes(self) -> int:
+        """Counts the bytes that no index on disk covers."""
+        return sum(segment.index.size - segment.indexed_bytes for segment in self._segments)
 
     # ------------------------------------------------------------ a new segment
 
@@ -86,11 +108,10 @@ class SegmentedLog:
         old = self._segments[-1]
         fresh = Segment(self._disk, self.directory, self._log_end)
         fresh.open_new()
-        self._checkpoints.append(self._checkpoint(self._segments[-1:]))
+        self._checkpoints.append(self._checkpoint())
         self._unsynced.append(old)
         self._segments.append(fresh)
         self._dirty_directory = True
-        self._since_checkpoint = 0
 
     # ------------------------------------------------------------ syncs and checkpoints
 
@@ -102,9 +123,8 @@ class SegmentedLog:
         again at the next sync.
         """
         self._usable()
-        if self._since_checkpoint >= self._config.checkpoint_bytes:
-            self._checkpoints.append(self._checkpoint(self._segments[-1:]))
-            self._since_checkpoint = 0
+        if self._is_checkpoint_due:
+            self._checkpoints.append(self._checkpoint())
         end, generation, sealed = self._log_end, self._generation, list(self._unsynced)
         await self._sync_files([*sealed, self._segments[-1]], generation)
         if generation != self._generation:
@@ -131,13 +151,17 @@ class SegmentedLog:
                 self._fail(error)
             raise
 
-    def _checkpoint(self, segments: Sequence[Segment]) -> Checkpoint:
-        """Takes a checkpoint of the present state, which spares a recovery the scan; `segments` end at the log end."""
+    def _checkpoint(self) -> Checkpoint:
+        """Takes a checkpoint of the present state, which spares a recovery the scan: after it every index is on disk."""
         assert self.producers.end_offset == self._log_end, "a snapshot is of the offset that names it"
         checkpoint = Checkpoint(self._log_end, self.producers.begin_snapshot())
         files = checkpoint.files
         files[f"{self.directory}/{LEADER_EPOCHS}"] = self.epochs.dump()
-        for segment in segments:
+        self._since_checkpoint, self._aged_from_ms, self._is_aged = 0, None, False
+        for segment in self._segments:
+            if segment.indexed_bytes == segment.index.size and segment is not self._segments[-1]:
+                continue  # nearly all: only a cut, or a full disk, leaves an older segment without its index
+            checkpoint.indexed.append((segment, segment.index.size))
             files[segment.path + TXN_INDEX_SUFFIX] = self.aborted.dump(segment.base_offset, segment.next_offset)
             files[segment.path + INDEX_SUFFIX] = segment.index.dump()
         return checkpoint
@@ -148,19 +172,34 @@ class SegmentedLog:
             return
         try:
             for checkpoint in due:
-                snapshot = await encoded(checkpoint.producers)
+                path = snapshot_path(self.directory, checkpoint.end_offset)
+                if path not in checkpoint.files:
+                    checkpoint.files[path] = await self._disk.run(checkpoint.producers.whole)
                 if generation != self._generation:
                     return
-                checkpoint.files[snapshot_path(self.directory, checkpoint.end_offset)] = snapshot
+                self._snapshot_bytes = len(checkpoint.files[path])
+                gone = tuple(segment.path for segment, _ in checkpoint.indexed if segment not in self._segments)
                 for path, data in checkpoint.files.items():
+                    if path.startswith(gone):
+                        continue  # compacted or deleted meanwhile: the file of that name has another index now
                     await self._disk.write_atomic(path, data)
                     if generation != self._generation:
                         return
+                for segment, covered in checkpoint.indexed:
+                    segment.indexed_bytes = covered
                 self._checkpoints.remove(checkpoint)
             await self._point.store(self._synced_end, self.log_start_offset)
             prune_snapshots(self._disk, self.directory, {segment.base_offset for segment in self._segments})
         except StorageError:
             return  # S7: the log itself is sound; the checkpoint stays due
+
+    def _look_at_age(self, now_ms: int) -> None:
+        """Makes a checkpoint due for what has been in the log for minutes without one, also when nothing follows it."""
+        if self._since_checkpoint < _AGED_BYTES:
+            return
+        if self._aged_from_ms is None:
+            self._aged_from_ms = now_ms
+        self._is_aged = now_ms - self._aged_from_ms >= _AGED_MS
 
     # ------------------------------------------------------------ retention
 
@@ -184,6 +223,7 @@ class SegmentedLog:
     async def apply_retention(self, now_ms: int, high_watermark: int) -> None:
         """Deletes the oldest segments by time, size or log start offset. Raises `StorageError`."""
         self._usable()
+        self._look_at_age(now_ms)
         config = self._config
         retention_ms = config.retention_ms if "delete" in config.cleanup_policy else UNLIMITED
         unstable = self.producers.transactions.unstable_from(high_watermark)

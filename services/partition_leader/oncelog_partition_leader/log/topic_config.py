@@ -24,12 +24,16 @@ _NUMBERS: Final = (
     "retention_bytes",
     "max_message_bytes",
     "producer_id_expiration_ms",
+    "delete_retention_ms",
+    "min_compaction_lag_ms",
+    "max_compaction_lag_ms",
 )
+_RATIO: Final = "min_cleanable_dirty_ratio"
 _MIN_INSYNC: Final = "min_insync_replicas"
-OPTIONS: Final = (*_TEXT, *_NUMBERS, _MIN_INSYNC)
+OPTIONS: Final = (*_TEXT, *_NUMBERS, _RATIO, _MIN_INSYNC)
 LEGAL: Final = {
     "flush_mode": "replicated or fsync",
-    "cleanup_policy": "delete; compaction is not available yet",
+    "cleanup_policy": "delete, compact, or both: compact,delete",
     "segment_bytes": "256 to 2147483647",
     "segment_ms": "1 and up",
     "index_interval_bytes": "0 to 1073741824",
@@ -37,13 +41,18 @@ LEGAL: Final = {
     "retention_bytes": "-1 (without limit) and up",
     "max_message_bytes": "256 to 2147483647",
     "producer_id_expiration_ms": "1 and up",
+    "delete_retention_ms": "0 to 2305843009213693952",
+    "min_compaction_lag_ms": "0 and up",
+    "max_compaction_lag_ms": "-1 (without limit), or 1 and up and not below min_compaction_lag_ms",
+    "min_cleanable_dirty_ratio": "0 to 1",
     "min_insync_replicas": "1 and up; more than the topic's replicas means all of them",
 }
 """The legal values of each option, in words for people."""
 MEANING: Final = {
     "flush_mode": "`replicated`: a replica acknowledges what is in its memory; `fsync`: what is on its disk. Kafka's "
     "nearest is `flush.messages=1`.",
-    "cleanup_policy": "What becomes of old segments: `delete` obeys the retention.",
+    "cleanup_policy": "What becomes of old records: `delete` obeys the retention, `compact` keeps the newest record of each "
+    "key. A compacted topic takes no record without a key.",
     "segment_bytes": "A segment of the log with so many bytes is full, and the next one begins.",
     "segment_ms": "A batch that comes so long after the first of its segment begins a new one.",
     "index_interval_bytes": "How many bytes of the log lie between two entries of a segment's index.",
@@ -51,8 +60,13 @@ MEANING: Final = {
     "retention_bytes": "The oldest segments of a partition are deleted while at least so much is left, "
     "never the one that is written to.",
     "max_message_bytes": "The largest batch that the topic takes.",
-    "producer_id_expiration_ms": "A producer that wrote nothing for so long is forgotten, and with it which batches it has "
-    "written.",
+    "producer_id_expiration_ms": "Of a producer that wrote nothing for so long 24 bytes are kept: a late repeat is still "
+    "recognised, but answered without its offset, and the producer may go on. One with an open transaction does not expire.",
+    "delete_retention_ms": "In a compacted topic, how long a record with a null value (a deletion) stays after the first pass "
+    "that met it, and the marker of a transaction after its data is gone. A reader has to come by within this time.",
+    "min_compaction_lag_ms": "A record is not compacted earlier than this after it was written.",
+    "max_compaction_lag_ms": "A record is compacted at the latest this long after it was written, whatever else is due.",
+    "min_cleanable_dirty_ratio": "A log is compacted when at least this part of it was written since the last time.",
     "min_insync_replicas": "A record with acks=all needs so many replicas in the ISR; more than the topic has means all.",
 }
 """The meaning of each option, in words for people."""
@@ -74,8 +88,7 @@ class TopicConfig:
 def canonical(explicit: Mapping[str, str]) -> dict[str, str]:
     """Checks the options of a user's topic; returns them under canonical names, sorted.
 
-    Raises `ConfigError` for an unknown name or an illegal value, and for compaction: nothing would compact the topic, and
-    nothing would delete from it either. A topic that has it from an older version keeps it until it is unset.
+    Raises `ConfigError` for an unknown name or an illegal value.
     """
     checked: dict[str, str] = {}
     for given, value in explicit.items():
@@ -84,12 +97,6 @@ def canonical(explicit: Mapping[str, str]) -> dict[str, str]:
             raise ConfigError(f"option {name} is given twice", name=name)
         checked[name] = value
     effective(checked, TopicConfig())
-    if "compact" in checked.get("cleanup_policy", ""):
-        raise ConfigError(
-            "compaction is not available yet: leave cleanup_policy at delete, with retention_ms=-1 if nothing may be deleted",
-            name="cleanup_policy",
-            value=checked["cleanup_policy"],
-        )
     return dict(sorted(checked.items()))
 
 
@@ -119,8 +126,10 @@ def effective(explicit: Mapping[str, str], defaults: TopicConfig) -> TopicConfig
 
     Raises `ConfigError` for an illegal value.
     """
-    values: dict[str, str | int] = {name: explicit[name] for name in _TEXT if name in explicit}
+    values: dict[str, str | int | float] = {name: explicit[name] for name in _TEXT if name in explicit}
     values.update({name: _number(name, explicit[name]) for name in _NUMBERS if name in explicit})
+    if _RATIO in explicit:
+        values[_RATIO] = _ratio(explicit[_RATIO])
     minimum = defaults.min_insync_replicas
     if _MIN_INSYNC in explicit:
         minimum = _number(_MIN_INSYNC, explicit[_MIN_INSYNC])
@@ -149,6 +158,13 @@ def _number(name: str, value: str) -> int:
         return int(value)
     except ValueError:
         raise ConfigError(f"{name} is a whole number: {LEGAL[name]}", name=name, value=ascii(value[:64])) from None
+
+
+def _ratio(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise ConfigError(f"{_RATIO} is a number: {LEGAL[_RATIO]}", name=_RATIO, value=ascii(value[:64])) from None
 
 
 def min_insync_of(view: ClusterView, topic: str, defaults: TopicConfig) -> int:

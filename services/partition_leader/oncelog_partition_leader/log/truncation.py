@@ -81,12 +81,9 @@ class TruncatableLog(ReadableLog):
         self.epochs.truncate_tail(offset)
         self.aborted.truncate_tail(offset)
         self._log_end = offset
-        index = segment.index
-        segment.index = type(index)(segment.base_offset)
 
         def rebuild() -> ProducerStates:
-            for batch in segment.walk(0, position, self._tag, bodies=True):
-                segment.index.add(batch.header, self._config.index_interval_bytes)
+            segment.index = segment.index_until(position, self._tag, self._config.index_interval_bytes)
             return replay_states(self._disk, self.directory, self._config, self._segments, self._tag, offset)
 
         try:
@@ -94,6 +91,7 @@ class TruncatableLog(ReadableLog):
         except OncelogError as error:  # of any kind: a turned bit may also be an unknown magic byte
             raise self._rotten(error) from error
         self.producers.log_start_offset = self.log_start_offset
+        self._since_checkpoint = self._uncovered_bytes()
 
     async def reset_to(self, offset: int, snapshot: bytes | None) -> None:
         """Drops everything and starts an empty log at `offset`, with the leader's producer state there.

@@ -45,23 +45,25 @@ from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from oncelog.errors import NotLeaderError, OncelogError
+from oncelog.errors import NotLeaderError, OncelogError, ResourceExhaustedError
 from oncelog.ports import WallClock
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.appends.answers import Answers
 from oncelog_partition_leader.core.appends.command_queue import Bounds, CommandQueue
-from oncelog_partition_leader.core.appends.commands import Command
+from oncelog_partition_leader.core.appends.commands import AppendBatch, Command
 from oncelog_partition_leader.core.appends.effects import (
     Effect,
     Fail,
+    LacksRoom,
     LookAtIsr,
     RestartSession,
     SendToFollowers,
     SyncLog,
 )
-from oncelog_partition_leader.core.producers.transactions import TxnSession
+from oncelog_partition_leader.core.producers.transactions import TxnName, TxnSession
 from oncelog_partition_leader.core.replication.replica_set import ReplicaSet
+from oncelog_partition_leader.log.data_dir.disk_room import DiskRoom
 from oncelog_partition_leader.log.data_dir.disk_watch import DiskWatch
 from oncelog_partition_leader.log.partition_log import PartitionLog
 from oncelog_partition_leader.log.topic_config import TopicConfig
@@ -82,6 +84,8 @@ class Host(Observed, Protocol):
     def config(self) -> BrokerConfig: ...
     @property
     def disk_watch(self) -> DiskWatch: ...
+    @property
+    def disk_room(self) -> DiskRoom: ...
     @property
     def bugs(self) -> Bugs: ...
     def gone(self, brokers: Iterable[int]) -> Collection[int]:
@@ -156,16 +160,34 @@ class Leadership:
     def submit(self, command: Command, size: int = 0) -> None:
         """Queues a command; its future gets the outcome.
 
-        Raises `NotLeaderError`, `ResourceExhaustedError`, or `StorageError` when it would wait for a stalled disk.
+        Raises `NotLeaderError`, `ResourceExhaustedError` (too much waits here, or the disk is nearly full), or
+        `StorageError` when it would wait for a stalled disk.
         """
         if self.ended is not None:
             raise self.ended
         if self.answers.needs_disk:
             self._host.disk_watch.require_answering()
+        if self._host.disk_room.level and isinstance(command, AppendBatch):
+            self._require_room(command)
         self.queue.add(command, size, len(self.answers))
         self._host.waits(self)
         self.observer.queued(command)
         self._schedule()
+
+    def _require_room(self, command: AppendBatch) -> None:
+        """Refuses what the disk keeps its last room from, and lets another replica lead, whose disk may have more."""
+        room, header = self._host.disk_room, command.header
+        try:
+            room.require_for_records(self.topic)
+        except ResourceExhaustedError:
+            self._carry_out([LacksRoom()])
+            raise
+        if header.is_transactional and TxnName(header.txn_producer_id, header.txn_no) not in self._open:
+            room.require_for_transactions()
+
+    @property
+    def _open(self) -> Collection[TxnName]:
+        return self.log.producers.transactions.open
 
     def enrolled(self, session: TxnSession, error: OncelogError | None) -> None:
         """Takes the coordinator's own answer: batches that waited for it are decided again, or refused with its error."""
@@ -230,6 +252,12 @@ class Leadership:
             self._host.waits(self)
             self._carry_out([SendToFollowers()])
             await waiter
+
+    def log_start_moved(self) -> None:
+        """Tells the followers at once, since they let readers read from their logs, too."""
+        if self.ended is None:
+            self.confirming.announce()
+            self._carry_out([SendToFollowers()])
 
     # ------------------------------------------------------------ followers
 

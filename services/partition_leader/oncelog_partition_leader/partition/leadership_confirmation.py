@@ -42,6 +42,10 @@ class Confirming:
         self._waiters.add(number, now_ms + CONFIRM_MS, waiter)
         return waiter
 
+    def announce(self) -> None:
+        """Has every follower sent a message, and waits for no answer."""
+        self._questions.ask()
+
     def answered(self, broker_id: int, number: int) -> None:
         """Notes that a follower has accepted a message of this epoch, sent after question `number`."""
         self._questions.answered(broker_id, number)

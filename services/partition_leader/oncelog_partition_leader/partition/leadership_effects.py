@@ -19,6 +19,7 @@ from oncelog_partition_leader.core.appends.effects import (
     Enrol,
     Fail,
     Finish,
+    LacksRoom,
     LookAtIsr,
     Refuse,
     RestartSession,
@@ -50,6 +51,9 @@ class EffectHost(Protocol):
 
     def hand_over_full(self, leadership: Leadership) -> None:
         """Lets another replica lead: this disk takes no more, and has lost nothing."""
+
+    def hand_over_nearly_full(self, leadership: Leadership) -> None:
+        """Lets another replica lead: this disk takes no records any more, and everything else."""
 
 
 class LedPartition(Protocol):
@@ -102,7 +106,7 @@ class LeadershipEffects:
     def _tell(
         self,
         leadership: Leadership,
-        effect: SyncLog | LookAtIsr | RestartSession | Enrol | AppendFailed | Broken,
+        effect: SyncLog | LookAtIsr | RestartSession | Enrol | AppendFailed | LacksRoom | Broken,
     ) -> None:
         match effect:
             case SyncLog():
@@ -119,6 +123,8 @@ class LeadershipEffects:
                     self._partition.fail(error)
                 else:
                     self._host.hand_over_full(leadership)
+            case LacksRoom():
+                self._host.hand_over_nearly_full(leadership)
             case Broken():
                 self._partition.fail(StorageError("the leader's state may contradict its log", reason="bug"))
             case _:

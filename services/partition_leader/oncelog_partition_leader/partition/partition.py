@@ -23,9 +23,12 @@ from oncelog.errors import (
     UnknownLeaderEpochError,
 )
 from oncelog.types import BrokerRef, Buffer, PartitionId
+from oncelog_partition_leader.core.compaction.rewriting import Tally
 from oncelog_partition_leader.core.replication.replica_set import Ends, Isr, Registered, ReplicaSet
 from oncelog_partition_leader.core.replication.replica_state import Seal
 from oncelog_partition_leader.core.replication.sessions import FollowerEnd
+from oncelog_partition_leader.core.replication.vouching import Told
+from oncelog_partition_leader.log.compaction.pass_job import Limits, PassWorker
 from oncelog_partition_leader.log.data_dir.custody import Claim
 from oncelog_partition_leader.log.group_commit import GroupSync
 from oncelog_partition_leader.log.partition_log import PartitionLog
@@ -88,13 +91,14 @@ class LocalPartition:
         self.isr_seen: Isr | None = None
         """The ISR as last seen in etcd."""
         self.exclusive = asyncio.Lock()
+        self.told = Told()
+        """The leader's words about its log, while this replica follows (`core/replication/vouching.py`)."""
         self.watchers: dict[Ear, None] = {}
         self._host = host
         self._effects = LeadershipEffects(host, self)
         self._follower_watermark = log.log_start_offset
         self._session: Session = (-1, 0)
         self._session_has_data = False
-        self._leader_log_start = 0
         self.sync = GroupSync(
             log.sync,
             host.tasks,
@@ -154,6 +158,7 @@ class LocalPartition:
         self.known_epoch = epoch
         if self.leadership is not None and self.leadership.epoch < epoch:
             self.stop_leading()
+        self.wake_watchers()
 
     def etcd_was_restored(self) -> None:
         """Steps down, and refuses all epochs so far: the restored etcd may give them to other leaders."""
@@ -271,16 +276,18 @@ class LocalPartition:
     def leader_says(self, high_watermark: int, log_start_offset: int) -> None:
         """Takes over the leader's high watermark, as far as this log goes, and its log start."""
         self._session_has_data = True
-        self._leader_log_start = max(self._leader_log_start, log_start_offset)
+        self.told.hear(self._session[0], high_watermark, log_start_offset)
         committed = min(high_watermark, self.log.log_end_offset)
         if committed > self._follower_watermark:
             self._follower_watermark = committed
+            self.wake_watchers()
 
     async def truncate(self, epoch: int, session: int, to: int) -> None:
         """Truncates the log to `to`, unless a newer session began meanwhile. Raises `StorageError`."""
         async with self.exclusive, self.sync.alone:
             if not self.in_session(epoch, session) or self._session_has_data or to >= self.log.log_end_offset:
                 return
+            self.told.forget()
             await self._guarded(self.log.truncate_to(to))
             end = self.log.log_end_offset  # below `to` when that lies inside of a batch
             self.sync.cut(end)
@@ -291,6 +298,7 @@ class LocalPartition:
         async with self.exclusive, self.sync.alone:
             if not self.in_session(epoch, session) or self._session_has_data:
                 return
+            self.told.forget()
             await self._guarded(self._host.lower_claim(self))
             await self._guarded(self.log.reset_to(at, snapshot))
             self.sync.cut(-1)
@@ -319,11 +327,24 @@ class LocalPartition:
         async with self.sync.alone:
             with self._host.disk_watch.sync(is_waited_for=self.topic_config.fsync):
                 if self.leadership is None:
-                    start = min(self._leader_log_start, self._follower_watermark)
+                    start = min(self.told.log_start_offset, self._follower_watermark)
                     if start > self.log.log_start_offset:
                         await self.log.advance_log_start(start)
                 await self.log.apply_retention(now_ms, self.high_watermark)
             self.sync.synced_end = max(self.sync.synced_end, self.log.synced_end_offset)
+
+    async def compact(self, now_ms: int, limits: Limits, worker: PassWorker) -> Tally | None:
+        """Compacts the log if that is due; returns what was done. Raises `StorageError` and `HelperGoneError`."""
+        if self.failed is not None:
+            return None
+        try:
+            tally = await self.log.compact(now_ms, self.high_watermark, limits, self.sync.alone, worker)
+        except StorageError as error:
+            if self.log.failed is not None:
+                self.fail(error)
+            raise
+        self.sync.synced_end = max(self.sync.synced_end, self.log.synced_end_offset)
+        return tally
 
     async def delete_before(self, offset: int) -> int:
         """Makes records below `offset` unreadable; returns the log start. Raises `StorageError`."""
@@ -331,6 +352,8 @@ class LocalPartition:
             with self._host.disk_watch.sync(is_waited_for=self.topic_config.fsync):
                 await self.log.advance_log_start(offset)
             self.sync.synced_end = max(self.sync.synced_end, self.log.synced_end_offset)
+        if self.leadership is not None:
+            self.leadership.log_start_moved()
         return self.log.log_start_offset
 
     # ------------------------------------------------------------ trouble

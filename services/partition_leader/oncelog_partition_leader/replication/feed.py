@@ -9,6 +9,7 @@ from oncelog.core.batch.header import span_of
 from oncelog.errors import OffsetOutOfRangeError
 from oncelog.types import BrokerRef, Buffer
 from oncelog.v1 import partition_pb2 as pb
+from oncelog_partition_leader.core.compaction.rewriting import from_offset_on
 from oncelog_partition_leader.core.replication.replication_session import (
     Hello,
     Next,
@@ -22,7 +23,7 @@ from oncelog_partition_leader.partition.leadership import Leadership
 class Feed:
     """One partition's session with one follower."""
 
-    __slots__ = ("leadership", "ref", "retry", "session")
+    __slots__ = ("leadership", "readers_wait", "ref", "refusals", "retry", "session")
 
     def __init__(self, leadership: Leadership, ref: BrokerRef) -> None:
         self.leadership = leadership
@@ -30,7 +31,11 @@ class Feed:
         """The follower's incarnation that the session is with."""
         self.session = ReplicationSession()
         self.retry = False
-        """True while a timer runs after which this partition is tried again."""
+        """True while a timer runs after which this partition is looked at again."""
+        self.readers_wait = False
+        """Readers waited at this follower when it answered last."""
+        self.refusals = 0
+        """How often in a row the follower has refused it."""
 
     @property
     def has_news(self) -> bool:
@@ -79,6 +84,8 @@ class Feed:
             session.streamed(session.next_offset, item.high_watermark, asked)
             return b""
         data = log.read(max(session.next_offset, log.log_start_offset), max(room, 1), log.log_end_offset)
+        if len(data):
+            data = from_offset_on(data, item.base_offset)  # the follower's log may end where ours has a longer gap
         first, next_offset = span_of(data) if len(data) else (-1, -1)  # empty: all was deleted, up to the log end
         if first != item.base_offset:
             raise OffsetOutOfRangeError("the log no longer has what comes next", offset=item.base_offset)
@@ -110,6 +117,7 @@ class Feed:
     def answered(self, answer: pb.ReplicatePartitionReply) -> None:
         """Takes the follower's answer to a message of this session."""
         session, log = self.session, self.leadership.log
+        self.readers_wait = answer.readers_wait
         if session.state is SessionState.STREAM:
             self.leadership.acknowledge(self.ref, session.number, answer.log_end_offset)
             return

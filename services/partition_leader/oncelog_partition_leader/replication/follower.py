@@ -32,6 +32,7 @@ from oncelog_partition_leader.core.replication.follower_step import (
     acknowledge,
     follower_step,
 )
+from oncelog_partition_leader.log.data_dir.disk_room import DiskRoom
 from oncelog_partition_leader.log.data_dir.disk_watch import DiskWatch
 from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_runtime.process.bugs import Bugs
@@ -51,8 +52,10 @@ class Follower:
         tasks: TaskOwner,
         bugs: Bugs,
         disk_watch: DiskWatch,
+        disk_room: DiskRoom,
     ) -> None:
         self._disk_watch = disk_watch
+        self._disk_room = disk_room
         self._partitions = partitions
         self._me = me
         self._tasks = tasks
@@ -118,9 +121,11 @@ class Follower:
                     base_offset=item.base_offset,
                     log_end_offset=partition.log.log_end_offset,
                 )
+            self._disk_room.require_for_copy(partition.topic, batches)
             partition.follow(item.leader_epoch, batches)
         if item.HasField("epoch_start_offset"):
             partition.reaches(item.leader_epoch, item.epoch_start_offset)
+        answer.readers_wait = bool(partition.watchers)  # before the new watermark wakes them
         partition.leader_says(item.high_watermark, item.log_start_offset)
         answer.log_end_offset = partition.log.log_end_offset
         answer.last_epoch = _UNKNOWN_EPOCH

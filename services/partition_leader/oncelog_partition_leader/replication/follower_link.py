@@ -4,7 +4,11 @@ Rule 1: a link gathers the waiting data of all its partitions into one request, 
         requests in flight. Their order is the transport's promise; the follower checks it by offset.
 Rule 2: a session (`core/replication/replication_session.py`) ends by any error, lost answer or silence; the next one has a
         greater number, and only its acknowledgements count.
-Rule 3: the high watermark goes with the next data, or alone after `watermark_push_delay_ms`. A question whether this broker
+        A partition that the follower refuses is tried again after growing pauses: a thousand whose logs are still being opened
+        would otherwise be asked for, and refused, twenty times a second each.
+        Data for a replica that is being moved may have to wait (`moved_replicas`), and holds up no other partition.
+Rule 3: the high watermark goes with the next data, or alone after `watermark_push_delay_ms`; at once to a follower at which
+        readers wait. A question whether this broker
         still leads (`leadership_confirmation`) is answered when the next message is accepted; without data an empty one.
 """
 
@@ -13,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import Protocol
+from typing import Final, Protocol
 
 from oncelog.errors import OncelogError, StorageError
 from oncelog.ports import Transport
@@ -26,12 +30,15 @@ from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.replication.replication_session import Next, Refusal, is_silence, refusal
 from oncelog_partition_leader.partition.leadership import Leadership
 from oncelog_partition_leader.replication.feed import Feed
+from oncelog_partition_leader.replication.moved_replicas import Allowance, MovedReplicas
 from oncelog_partition_leader.replication.observe.observer import BrokerObserver
 from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.process.bugs import Bugs
 from oncelog_runtime.process.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
+_DOUBLINGS_MAX: Final = 3
+"""The pause after a refusal doubles so often, to 400 ms: what a follower that is ready again waits at most."""
 
 
 class LinkHost(Protocol):
@@ -47,6 +54,8 @@ class LinkHost(Protocol):
     def observer(self) -> BrokerObserver: ...
     @property
     def bugs(self) -> Bugs: ...
+    @property
+    def moved(self) -> MovedReplicas: ...
     def broken(self, leadership: Leadership) -> None:
         """See `leadership.Host`."""
         ...
@@ -104,9 +113,12 @@ class FollowerLink:
             self._mark(feed)
 
     def watermark_moved(self, leadership: Leadership) -> None:
-        """Sends a new high watermark, with the next data or after a short delay."""
+        """Sends a new high watermark, with the next data or after a short delay; at once where readers wait for it."""
         feed = self._feeds.get(leadership)
         if feed is None or feed in self._dirty:
+            return
+        if feed.readers_wait:
+            self._mark(feed)
             return
         self._quiet[feed] = None
         if self._timer is None:
@@ -125,6 +137,7 @@ class FollowerLink:
         for feed in self._feeds.values():
             if feed.ref != ref:
                 feed.ref = ref
+                feed.refusals = 0
                 feed.session.over()
                 self._mark(feed)
 
@@ -201,8 +214,12 @@ class FollowerLink:
             if ref is not None and feed.ref != ref:
                 left.append(feed)
                 continue
+            allowed = self._allowance(feed, room)
+            if allowed.wait_ms:
+                self._hold(feed, allowed.wait_ms)
+                continue
             try:
-                item, bulk = feed.item(room)
+                item, bulk = feed.item(allowed.room)
             except OncelogError as error:
                 _log.warning("cannot feed %s: %s", feed.leadership.partition, error)
                 feed.session.over()
@@ -210,6 +227,8 @@ class FollowerLink:
                 continue
             ref = feed.ref
             room -= len(bulk)
+            if allowed.is_bounded:
+                self._host.moved.sent(len(bulk))
             feeds.append(feed)
             request.partitions.append(item)
             if len(bulk):
@@ -222,11 +241,18 @@ class FollowerLink:
             request.follower.CopyFrom(_ref(ref))
         return request, feeds, bulks[0] if len(bulks) == 1 else b"".join(bulks)
 
+    def _allowance(self, feed: Feed, room: int) -> Allowance:
+        """Returns what this partition may be sent now; only data may have to wait."""
+        if not feed.has_more_data:
+            return Allowance(room)
+        return self._host.moved.allowance(feed.leadership, self.broker_id, room)
+
     def _answered(self, feed: Feed, question: int, answer: pb.ReplicatePartitionReply) -> None:
         if answer.HasField("error"):
             self._refused(feed, from_detail(answer.error))
             return
         try:
+            feed.refusals = 0
             feed.leadership.confirming.answered(self.broker_id, question)
             feed.answered(answer)
         except StorageError as error:
@@ -297,8 +323,15 @@ class FollowerLink:
         """Tries one partition again after a while, without holding back the others."""
         if not feed.retry:
             feed.retry = True
-            delay_s = self._host.config.replicate_backoff_ms / 1000
-            asyncio.get_running_loop().call_later(delay_s, self._retry, feed)
+            delay_ms = self._host.config.replicate_backoff_ms << min(feed.refusals, _DOUBLINGS_MAX)
+            feed.refusals += 1
+            asyncio.get_running_loop().call_later(delay_ms / 1000, self._retry, feed)
+
+    def _hold(self, feed: Feed, wait_ms: int) -> None:
+        """Looks at this partition again when it may be sent something."""
+        if not feed.retry:
+            feed.retry = True
+            asyncio.get_running_loop().call_later(wait_ms / 1000, self._retry, feed)
 
     def _retry(self, feed: Feed) -> None:
         feed.retry = False

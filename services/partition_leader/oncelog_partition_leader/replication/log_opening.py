@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from oncelog.errors import OncelogError, StorageError
 from oncelog.ports import WallClock
@@ -24,15 +25,21 @@ from oncelog_partition_leader.log.data_dir.trash import Trash
 from oncelog_partition_leader.log.log_config import LogConfig
 from oncelog_partition_leader.log.partition_log import PartitionLog
 from oncelog_partition_leader.log.recovery import make_directory, set_aside
+from oncelog_partition_leader.log.tail_cache import TailMemory
 from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_partition_leader.replication.sealing import read_seal, remove_seal
 from oncelog_runtime.ports import Disk
 
 _log = logging.getLogger(__name__)
+_ASIDE: Final = ".quarantined-"
+_LISTING_MS: Final = 1_000
+"""A listing of the folder of logs is good for this long; what this process sets aside or removes ends it at once."""
 
 
 class LogOpener:
-    """Opens logs. `newest_incarnation()`: the broker's, or, before it has one, the lowest that it can get."""
+    """Opens logs. `newest_incarnation()`: the broker's, or, before it has one, the lowest that it can get. `tails`: the memory
+    that their newest batches share.
+    """
 
     def __init__(
         self,
@@ -42,7 +49,9 @@ class LogOpener:
         clock: WallClock,
         custody: Custody,
         newest_incarnation: Callable[[], int],
+        tails: TailMemory | None = None,
     ) -> None:
+        self._tails = tails
         self._disk = disk
         self._log_dir = log_dir
         self._trash = trash
@@ -52,6 +61,8 @@ class LogOpener:
         self._failed: dict[PartitionId, None] = {}
         self._left: dict[PartitionId, None] = {}
         self._quarantined: dict[PartitionId, None] = {}
+        self._listing: tuple[int, frozenset[str]] = (-_LISTING_MS, frozenset())
+        """The folders that were set aside, and when they were listed."""
 
     def directory_of(self, topic: str, partition_id: PartitionId) -> str:
         """Returns the directory of a partition's log."""
@@ -85,10 +96,13 @@ class LogOpener:
                 raise
             _log.error("the log of %s %s is rotten and is set aside: %s", topic, partition_id, error)
             self._quarantined[partition_id] = None
+            self._forget_listing()
             await set_aside(self._disk, directory)
             await self._claim_less(directory, vouches_from)
             log = await PartitionLog.open(self._disk, directory, config, self._clock.now_ms())
         self._failed.pop(partition_id, None)
+        if self._tails is not None:
+            log.share_tail(self._tails)
         return log
 
     async def _lower_claim_or_close(self, log: PartitionLog, incarnation: int) -> None:
@@ -104,9 +118,19 @@ class LogOpener:
         await self.lower_claim(directory, incarnation)
 
     def _asides(self, topic: str, partition_id: PartitionId) -> list[str]:
-        name = folder_name(topic, partition_id)
-        kept = [found for found in self._disk.list(self._log_dir) if found.startswith(f"{name}.quarantined-")]
-        return [f"{self._log_dir}/{found}" for found in kept]
+        """Returns the folders of a log's rotten predecessors."""
+        prefix = f"{folder_name(topic, partition_id)}{_ASIDE}"
+        return [f"{self._log_dir}/{found}" for found in sorted(self._all_aside()) if found.startswith(prefix)]
+
+    def _all_aside(self) -> frozenset[str]:
+        """Lists the folder of all logs once for many that are opened one after the other: it has thousands of entries."""
+        now_ms, (listed_ms, _) = self._clock.monotonic_ms(), self._listing
+        if now_ms - listed_ms >= _LISTING_MS:
+            self._listing = now_ms, frozenset(found for found in self._disk.list(self._log_dir) if _ASIDE in found)
+        return self._listing[1]
+
+    def _forget_listing(self) -> None:
+        self._listing = -_LISTING_MS, frozenset()
 
     # ------------------------------------------------------------ what is vouched for
 
@@ -116,12 +140,19 @@ class LogOpener:
         partition.claim = read_log(self._disk, directory, self._newest_incarnation())
         partition.seal = read_seal(self._disk, directory)
 
-    def status(self, partition: LocalPartition) -> ReplicaState:
-        """Returns the end of an open log, and its claims."""
+    def status(self, partition: LocalPartition, named: int = 0) -> ReplicaState:
+        """Returns the end of an open log, and its claims. `named`: the incarnation under which etcd counts on this log."""
         if partition.id in self._quarantined:  # the log in its place began empty
             incarnation = self._newest_incarnation()
             return ReplicaState(EMPTY, incarnation, incarnation, known_epoch=partition.known_epoch)
         log, claim = partition.log, self._custody.claim.and_also(partition.claim)
+        if self._custody.is_older_than(named):
+            _log.error(
+                "the disk under %s is an older image: etcd knows that incarnation %d used it, and it does not;"
+                " whatever was written since then may be missing here",
+                *(partition.id, named),
+            )
+            claim = claim.lost_before(self._newest_incarnation())
         return ReplicaState(
             LogState(log.reached_epoch, log.log_end_offset),
             claim.intact_since,
@@ -174,8 +205,10 @@ class LogOpener:
         if self._left.pop(partition.id, "absent") is None:
             await self._vouch_again(partition)
         if self._quarantined.pop(partition.id, "absent") is None:
+            self._forget_listing()
             for directory in self._asides(partition.topic, partition.id):
                 self._disk.remove(directory)
+            self._forget_listing()
             await self._disk.sync_dir(self._log_dir)
 
     async def _vouch_again(self, partition: LocalPartition) -> None:

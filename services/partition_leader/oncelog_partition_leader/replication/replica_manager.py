@@ -24,14 +24,18 @@ from oncelog.errors import NotLeaderError, OncelogError
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.cluster.cluster_context import ClusterContext
 from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.core.cluster.election import holders
+from oncelog_partition_leader.core.log.disk_levels import Thresholds
 from oncelog_partition_leader.core.replication.placement import Placement, PlacementFacts, placement
 from oncelog_partition_leader.core.replication.replica_state import ReplicaState
 from oncelog_partition_leader.log.data_dir.custody import Custody
+from oncelog_partition_leader.log.data_dir.disk_room import DiskRoom
 from oncelog_partition_leader.log.data_dir.disk_watch import DiskWatch
 from oncelog_partition_leader.log.data_dir.leftovers import Leftovers
 from oncelog_partition_leader.log.data_dir.replica_deletion import sweep
 from oncelog_partition_leader.log.data_dir.trash import Trash
 from oncelog_partition_leader.log.log_config import LogConfig
+from oncelog_partition_leader.log.tail_cache import TailMemory
 from oncelog_partition_leader.log.topic_config import TopicConfig, min_insync_of
 from oncelog_partition_leader.partition.broker_metrics import BrokerMetrics
 from oncelog_partition_leader.partition.coordinator_client import Coordinators
@@ -41,6 +45,7 @@ from oncelog_partition_leader.replication.observe.metrics_observer import Metric
 from oncelog_partition_leader.replication.observe.trace_observer import observed_by
 from oncelog_partition_leader.replication.replicas.broker_host import BrokerHost
 from oncelog_partition_leader.replication.replicas.failed_logs import FailedLogs
+from oncelog_partition_leader.replication.replicas.follower_reads import FollowerReads
 from oncelog_partition_leader.replication.replicas.local_replicas import LocalReplicas, ReplicationContext
 from oncelog_partition_leader.replication.replicas.log_keeper import LogKeeper
 from oncelog_partition_leader.replication.replicas.roles import Roles
@@ -87,18 +92,30 @@ class ReplicaManager:
         self.metrics = BrokerMetrics(ports.metrics)
         self.observer = observed_by(ports.tracer, MetricsObserver(self.metrics))
         self.disk_watch = DiskWatch(ports.clock, config.disk_stall_max_ms, self._disk_stalled)
-        context = ReplicationContext(config, ports, cluster, tasks, bugs, self.observer, self.disk_watch, self.defaults)
+        self.disk_room = DiskRoom(
+            ports.disk, ports.clock, Thresholds(config.disk_low_bytes, config.disk_reserved_bytes)
+        )
+        context = ReplicationContext(
+            config, ports, cluster, tasks, bugs, self.observer, self.disk_watch, self.disk_room, self.defaults
+        )
         self._here = here = LocalReplicas()
         self.partitions, self.led, self.unopened = here.partitions, here.led, here.unopened
         self._host = BrokerHost(context, here, self, coordinators, self.metrics, unreachable, self.min_insync_of)
         self.hand_over = self._host.hand_over
+        self.follower_reads = FollowerReads(cluster)
         self.trash = Trash(ports.disk, config.log_dir, config.trash_retention_ms)
         now_ms = cluster.contacts.cluster_now_ms
         self.leftovers = Leftovers(
             ports.disk, config.log_dir, self.trash, ports.metadata, self._view, ports.clock, now_ms, here.is_used
         )
         self._opener = LogOpener(
-            ports.disk, config.log_dir, self.trash, ports.clock, custody, lambda: self._newest_incarnation
+            ports.disk,
+            config.log_dir,
+            self.trash,
+            ports.clock,
+            custody,
+            lambda: self._newest_incarnation,
+            TailMemory(config.tail_memory_bytes),
         )
         sealer = Sealer(ports.disk, self.disk_watch, tasks)
         self._logs = LogKeeper(context, here, self._host, self._opener, self.leftovers, self.apply)
@@ -221,7 +238,10 @@ class ReplicaManager:
 
     def status(self, partition_id: PartitionId) -> ReplicaState:
         """Returns the end of a log, and its claims. Raises `StorageError`."""
-        return self._opener.status(self._logs.require_open(partition_id))
+        entry, broker_id = self._view.partitions.get(partition_id), self._config.broker_id
+        named = [] if entry is None else [ref for ref in holders(entry.value) if ref.broker_id == broker_id]
+        partition = self._logs.require_open(partition_id)
+        return self._opener.status(partition, max((ref.incarnation for ref in named), default=0))
 
     def min_insync_of(self, topic: str) -> int:
         """Returns `min_insync_replicas` of a topic by name."""

@@ -15,7 +15,6 @@ Rule 4: a log that is created again, dropped or has failed has no seal. A leader
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from typing import Final
 
@@ -26,11 +25,11 @@ from oncelog_partition_leader.log.checkpoints import SEAL
 from oncelog_partition_leader.log.data_dir.disk_watch import DiskWatch
 from oncelog_partition_leader.partition.leadership import Leadership
 from oncelog_partition_leader.partition.partition import LocalPartition
+from oncelog_runtime.core.checked_json import pack, unpack
 from oncelog_runtime.ports import Disk
 from oncelog_runtime.process.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
-_VERSION: Final = 1
 _SEALED_AT_ONCE: Final = 4
 """Few at once: all partitions led here may fall below the minimum together, and appends need the disk first."""
 
@@ -104,7 +103,7 @@ def read_seal(disk: Disk, directory: str) -> Seal | None:
     try:
         if not disk.exists(path):
             return None
-        found = json.loads(disk.read_file(path))
+        found = unpack(disk.read_file(path))
         return Seal(int(found["incarnation"]), int(found["leader_epoch"]), int(found["end_offset"]))
     except (*MALFORMED, StorageError):
         return None
@@ -112,8 +111,7 @@ def read_seal(disk: Disk, directory: str) -> Seal | None:
 
 async def write_seal(disk: Disk, directory: str, seal: Seal) -> None:
     """Writes a seal, durably. Raises `StorageError`."""
-    value = {"version": _VERSION, **seal._asdict()}
-    await disk.write_atomic(f"{directory}/{SEAL}", json.dumps(value, sort_keys=True).encode())
+    await disk.write_atomic(f"{directory}/{SEAL}", pack(seal._asdict()))
 
 
 async def remove_seal(disk: Disk, directory: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from oncelog.errors import (
+    InvalidProducerEpochError,
     InvalidRequestError,
     InvalidTopicError,
     OffsetOutOfRangeError,
@@ -25,10 +26,11 @@ from oncelog.wire.wire_errors import to_detail
 from oncelog_partition_leader.cluster.controller import Controller, require_controller
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.log.topic_config import LEGAL, described
+from oncelog_partition_leader.partition.leadership import Leadership
 from oncelog_partition_leader.replication.replica_manager import ReplicaManager
 from oncelog_partition_leader.rpc.describe import count_records, describe
 from oncelog_partition_leader.rpc.topic_readiness import wait_until_known, wait_until_usable
-from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS, Topic
+from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS, SHARD_WRITER_BASE, Topic
 from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.ports import RpcServer
 from oncelog_runtime.security.gate import register
@@ -189,9 +191,9 @@ class AdminService:
         """Raises the log start. Raises `OffsetOutOfRangeError` above the high watermark."""
         partition = self._replicas.find(PartitionId(request.topic_id, request.partition))
         require_access(partition.topic, TopicOperation.DELETE)
-        if partition.topic in INTERNAL_TOPICS:
-            raise InvalidTopicError("the cluster's own topics keep their records", topic=partition.topic)
         leadership = partition.require_leadership()
+        if partition.topic in INTERNAL_TOPICS:
+            _require_owner(leadership, request)
         before = request.before_offset
         if before == -1:
             before = self._end_as_first_asked(partition.id, leadership.high_watermark)
@@ -206,6 +208,18 @@ class AdminService:
         if known is None or now_ms - known[1] >= _SAME_CALL_MS:
             known = self._ends_asked[partition] = (high_watermark, now_ms)
         return min(known[0], high_watermark)
+
+
+def _require_owner(leadership: Leadership, request: pb.DeleteRecordsRequest) -> None:
+    """Lets the owner of a shard alone shorten its log: it knows which records are needed.
+
+    Raises `InvalidTopicError` for any other caller, and `InvalidProducerEpochError` for a deposed owner.
+    """
+    writer = leadership.log.producers.producer(request.writer_id)
+    if request.writer_id < SHARD_WRITER_BASE or writer is None:
+        raise InvalidTopicError("the cluster's own topics keep their records", topic=leadership.topic)
+    if request.writer_epoch != writer.producer_epoch:
+        raise InvalidProducerEpochError(producer_epoch=request.writer_epoch, newest=writer.producer_epoch)
 
 
 def options_of(entries: Iterable[pb.ConfigEntry]) -> dict[str, str]:

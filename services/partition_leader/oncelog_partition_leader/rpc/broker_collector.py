@@ -15,6 +15,7 @@ from typing import Final
 from oncelog.errors import StorageError
 from oncelog_partition_leader.cluster.controller import Controller
 from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.partition.compactor import Compactor
 from oncelog_partition_leader.partition.leadership import Leadership
 from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_partition_leader.replication.replica_manager import ReplicaManager
@@ -55,6 +56,7 @@ class _Totals:
     oldest_ms: int = 0
     queued: int = 0
     log_bytes: int = 0
+    dirty_bytes: int = 0
     labels: list[str] = field(default_factory=list)
     columns: tuple[list[int], ...] = field(default_factory=lambda: tuple([] for _ in _COLUMNS))
     """One number per partition in each: the garbage collector does not look into lists of plain numbers one by one."""
@@ -71,12 +73,14 @@ class BrokerCollector:
         view: ClusterView,
         replicas: ReplicaManager,
         controller: Controller,
+        compactor: Compactor,
     ) -> None:
         self._clock = clock
         self._disk = disk
         self._view = view
         self._replicas = replicas
         self._controller = controller
+        self._compactor = compactor
         self._per_partition = config.metrics_per_partition
         self._late_after_ms = config.transaction_max_timeout_ms + LATE_MARGIN_MS
 
@@ -91,6 +95,7 @@ class BrokerCollector:
         if self._per_partition:
             for metric, column in zip(_COLUMNS, totals.columns, strict=True):
                 yield Family(metric, zip(totals.labels, column, strict=True))
+        yield from self._compaction(totals)
         yield from self._traffic()
         yield from self._cluster()
 
@@ -99,6 +104,7 @@ class BrokerCollector:
     def _look(self, partition: LocalPartition, totals: _Totals) -> None:
         size = partition.log.size_bytes
         totals.log_bytes += size
+        totals.dirty_bytes += self._compactor.dirty_bytes(partition)
         totals.failed += partition.failed is not None
         leadership = partition.leadership
         if leadership is not None and leadership.ended is None:
@@ -155,6 +161,14 @@ class BrokerCollector:
         else:
             states |= {"free": space.free_bytes, "total": space.total_bytes}
         yield Family(names.STORAGE, [(labels_of(names.STORAGE, state), value) for state, value in states.items()])
+
+    def _compaction(self, totals: _Totals) -> Iterator[Family]:
+        compactor = self._compactor
+        yield one(names.COMPACTION_PASSES, compactor.passes)
+        yield one(names.COMPACTION_FAILURES, compactor.failures)
+        yield one(names.COMPACTION_BYTES_READ, compactor.bytes_read)
+        yield one(names.COMPACTION_BYTES_REMOVED, compactor.bytes_removed)
+        yield one(names.COMPACTION_DIRTY, totals.dirty_bytes)
 
     def _traffic(self) -> Iterator[Family | None]:
         """Yields the counters by topic; those of a deleted topic are dropped."""

@@ -69,6 +69,10 @@ def describe(leadership: Leadership, answer: pb.DescribedPartition) -> None:
     answer.size_bytes = log.size_bytes
     answer.open_transactions = len(log.producers.open_transactions)
     answer.min_insync_replicas = leadership.replicas.min_insync_replicas
+    in_sync = {ref.broker_id for ref in leadership.replicas.committed}
+    for broker_id, follower in sorted(leadership.replicas.followers.items()):
+        if broker_id not in in_sync:
+            answer.lagging.add(broker_id=broker_id, log_end_offset=follower.end)
 
 
 async def count_records(log: PartitionLog, start: int, end: int, bytes_max: int = COUNT_BYTES_MAX) -> tuple[int, int]:

@@ -4,7 +4,10 @@ Rule 1: `read_committed` ends at the last stable offset, `read_uncommitted` at t
         same instant, with no await between.
 Rule 2: a range that lost records in a power cut is a named error, unless the request says that it skips such ranges.
 Rule 3: one partition's error answers the request at once, and does not fail the other partitions.
-Rule 4: the memory of an answer is reserved (`Admission`) before it is read: with little room the answer has fewer partitions
+Rule 4: a request may allow followers to answer (`follower_may_answer`): one that can vouch for its log does, by the same rules
+        and up to the high watermark that its leader told; any other sends the reader to the leader
+        (`core/replication/vouching.py`). Offsets by time and ends of logs are the leader's.
+Rule 5: the memory of an answer is reserved (`Admission`) before it is read: with little room the answer has fewer partitions
         and bytes, without any the request waits for its turn. A request that waits for data reserves nothing.
 """
 
@@ -16,7 +19,6 @@ from oncelog.core.batch.header import span_of
 from oncelog.errors import (
     InvalidRequestError,
     OffsetNotAvailableError,
-    OffsetOutOfRangeError,
     OncelogError,
     StorageError,
     TransactionDataLossError,
@@ -34,6 +36,7 @@ from oncelog_partition_leader.log.reader import NoRoomError
 from oncelog_partition_leader.partition.leadership import Leadership
 from oncelog_partition_leader.partition.long_poll import LongPoll
 from oncelog_partition_leader.partition.partition import LocalPartition
+from oncelog_partition_leader.partition.readable import Readable
 from oncelog_partition_leader.replication.observe.observer import BrokerObserver
 from oncelog_partition_leader.replication.replica_manager import ReplicaManager
 from oncelog_runtime.core.budget import Budget
@@ -136,16 +139,19 @@ class Reader:
     def _is_news(self, request: pb.FetchRequest, item: pb.FetchPartition) -> bool:
         """Returns True when the answer for this partition would not be empty."""
         try:
-            leadership = self._replicas.find(PartitionId(item.topic_id, item.partition)).require_leadership(
-                item.leader_epoch
-            )
-            _check_offset(leadership, item.fetch_offset)
+            partition = self._replicas.find(PartitionId(item.topic_id, item.partition))
+            readable = self._readable(partition, request, item)
+            readable.check_offset(item.fetch_offset)
         except OncelogError:
             return True
-        limit = leadership.high_watermark
-        if request.isolation_level == types_pb2.ISOLATION_LEVEL_READ_COMMITTED:
-            limit = leadership.log.last_stable_offset(limit)
-        return item.fetch_offset < limit
+        committed_only = request.isolation_level == types_pb2.ISOLATION_LEVEL_READ_COMMITTED
+        return item.fetch_offset < readable.end(committed_only=committed_only)
+
+    def _readable(self, partition: LocalPartition, request: pb.FetchRequest, item: pb.FetchPartition) -> Readable:
+        """Returns what this replica lets read. Raises why it lets nothing read."""
+        if request.follower_may_answer and partition.leadership is None:
+            return self._replicas.follower_reads.require(partition, item.leader_epoch)
+        return Readable.at_leader(partition.require_leadership(item.leader_epoch))
 
     def _collect(self, request: pb.FetchRequest, admission: Admission) -> _Found:
         """Reads the data that exists now and has room, and reserves its memory. Without an await the room cannot change."""
@@ -179,14 +185,13 @@ class Reader:
         """Reads up to `left` bytes, or one batch if it has `room`. Raises `NoRoomError` and the partition's errors."""
         partition = self._replicas.find(PartitionId(item.topic_id, item.partition))
         require_access(partition.topic, TopicOperation.READ)
-        leadership = partition.require_leadership(item.leader_epoch)
-        log = leadership.log
-        answer.leader_epoch = leadership.epoch
-        answer.high_watermark = leadership.high_watermark
-        answer.last_stable_offset = log.last_stable_offset(leadership.high_watermark)
-        answer.log_start_offset = log.log_start_offset
+        readable = self._readable(partition, request, item)
+        answer.leader_epoch = readable.epoch
+        answer.high_watermark = readable.high_watermark
+        answer.last_stable_offset = readable.end(committed_only=True)
+        answer.log_start_offset = readable.log_start_offset
         answer.next_offset = item.fetch_offset
-        _check_offset(leadership, item.fetch_offset)
+        readable.check_offset(item.fetch_offset)
         committed_only = request.isolation_level == types_pb2.ISOLATION_LEVEL_READ_COMMITTED
         limit = answer.last_stable_offset if committed_only else answer.high_watermark
         if left <= 0 or item.fetch_offset >= limit:
@@ -197,7 +202,7 @@ class Reader:
             return b""
         answer.next_offset = span_of(data)[1]
         if committed_only:
-            aborted = log.aborted_between(item.fetch_offset, answer.next_offset)
+            aborted = readable.log.aborted_between(item.fetch_offset, answer.next_offset)
             lost = next((entry for entry in aborted if entry.lost), None)
             if lost is not None and not request.skip_lost_transactions:
                 return self._before_loss(partition, item.fetch_offset, max_bytes, lost, answer, room)
@@ -352,19 +357,6 @@ def _check_isolation(isolation: int) -> None:
         raise InvalidRequestError(
             "name the isolation level: ISOLATION_LEVEL_READ_COMMITTED or ISOLATION_LEVEL_READ_UNCOMMITTED"
         )
-
-
-def _check_offset(leadership: Leadership, offset: int) -> None:
-    log = leadership.log
-    if log.log_start_offset <= offset <= leadership.high_watermark:
-        return
-    if leadership.high_watermark < offset <= log.log_end_offset:
-        if not leadership.replicas.watermark_is_known:
-            raise OffsetNotAvailableError(offset=offset, high_watermark=leadership.high_watermark)
-        return  # appended, not committed yet: wait
-    raise OffsetOutOfRangeError(
-        offset=offset, log_start_offset=log.log_start_offset, high_watermark=leadership.high_watermark
-    )
 
 
 def _to_proto(entry: AbortedEntry) -> types_pb2.AbortedTransaction:

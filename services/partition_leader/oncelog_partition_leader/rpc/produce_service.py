@@ -130,7 +130,7 @@ class ProduceService:
         try:
             header = read_client_batch(data, limits, item.topic_id, item.partition)
             _check_writer(partition.topic, header)
-            check_payload(header, data, limits.max_uncompressed_bytes)
+            check_payload(header, data, limits.max_uncompressed_bytes, is_compacted=config.is_compacted)
         except OncelogError:
             raise
         except Exception as error:  # nothing is queued yet: this batch is refused, the others of the request are not

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 
-from oncelog.core.batch.batch import BatchIdentityFields, decode_arrow, encode_batch, iter_batches, records_of
+from oncelog.core.batch.batch import BatchIdentityFields, decode_arrow, encode_batch, iter_batches, records_of, row_at
 from oncelog.core.batch.hashing import partition_for_key, shard_for
 from oncelog.core.batch.header import BatchHeader
 from oncelog.core.batch.record import Record
@@ -286,13 +286,13 @@ def _decode(batches: Batches, offset: int, result: pb.FetchRecordsReply) -> None
             raise InvalidRequestError(
                 f"a batch cannot be decoded: {error.message}", offset=header.base_offset, next_offset=header.next_offset
             ) from error
-        skipped = max(offset - header.base_offset, 0)
+        skipped = row_at(rows, header, offset)
         wanted = rows.slice(skipped, _RECORDS_MAX - len(result.records))
-        begin = header._replace(base_offset=header.base_offset + skipped)
+        begin = header if header.is_compacted else header._replace(base_offset=header.base_offset + skipped)
         for record in records_of(wanted, begin):
             _add(result, record)
         if skipped + wanted.num_rows < rows.num_rows:
-            result.next_offset = begin.base_offset + wanted.num_rows
+            result.next_offset = result.records[-1].offset + 1 if wanted.num_rows else header.base_offset
             return
 
 

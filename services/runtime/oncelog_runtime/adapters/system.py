@@ -19,6 +19,7 @@ from oncelog_runtime.adapters.files.descriptors import raise_limit
 from oncelog_runtime.adapters.files.os_disk import OsDisk
 from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, Listener, ServerOptions
 from oncelog_runtime.adapters.grpc.tls import SERVICE_HINTS, ProcessTls, server_credentials
+from oncelog_runtime.adapters.helper_processes import HelperProcesses
 from oncelog_runtime.adapters.security import build_security
 from oncelog_runtime.config.serving_config import ServingConfig
 from oncelog_runtime.config.settings import NodeConfig
@@ -100,6 +101,7 @@ def build_ports(config: NodeConfig, component: str, tls: ProcessTls | None = Non
         metadata=EtcdMetadata(config.etcd_endpoints, tls=tls.etcd),
         clock=clock,
         random=SystemRandom(),
+        helpers=HelperProcesses(config.data_dir),
         tracer=tracer,
         metrics=metrics,
         security=security,

@@ -22,7 +22,6 @@ Rule 5: epochs of shards that this process knows are written back: clients and l
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -31,6 +30,7 @@ from typing import Final, TypeAlias
 
 from oncelog.core.malformed import MALFORMED
 from oncelog.errors import OncelogError, StorageError
+from oncelog_runtime.core.checked_json import pack, unpack
 from oncelog_runtime.metadata.cluster_keys import LIFT_KEY, PULSE_KEY, RESTORED_KEY, ROOT, SHARDS, shard_epoch_key
 from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.ports import Compare, Disk, KeyValue, Listing, MetadataStore, Put
@@ -42,7 +42,6 @@ _PULSE_LATE: Final = 2
 PULSE_FILE: Final = "pulse.json"
 _RETRY_S: Final = 0.2
 _LIFTS_AT_ONCE: Final = 8
-_VERSION: Final = 1
 Forgets: TypeAlias = Callable[[Sequence[KeyValue], float], Iterable[str]]
 """(all key-values in etcd, the longest time in milliseconds that this process was away) -> names of what etcd has lost."""
 
@@ -276,7 +275,7 @@ class RestoreGuard:
         if self._disk is None or not self._disk.exists(PULSE_FILE):
             return Seen()
         try:
-            found = json.loads(self._disk.read_file(PULSE_FILE))
+            found = unpack(self._disk.read_file(PULSE_FILE))
             names = frozenset(map(str, found.get("forgotten", ())))
             return Seen(int(found["pulse"]), int(found["revision"]), int(found["restored"]), names)
         except (*MALFORMED, StorageError) as error:
@@ -290,9 +289,8 @@ class RestoreGuard:
         is_new, self._seen = seen != self._seen, seen
         if self._disk is None or not is_new:
             return
-        fields = {"version": _VERSION, **asdict(seen), "forgotten": sorted(seen.forgotten)}
-        value = json.dumps(fields, sort_keys=True).encode()
+        fields = {**asdict(seen), "forgotten": sorted(seen.forgotten)}
         try:
-            await self._disk.write_atomic(PULSE_FILE, value)
+            await self._disk.write_atomic(PULSE_FILE, pack(fields))
         except StorageError as error:
             _log.warning("%s cannot be written: %s", PULSE_FILE, error)

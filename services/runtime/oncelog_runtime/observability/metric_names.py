@@ -203,6 +203,26 @@ STORAGE: Final = _gauge(
     "state",
 )
 
+# ---------------------------------------------------------------- compaction
+
+COMPACTION_PASSES: Final = _counter(
+    "oncelog_compaction_passes_total", BROKER, "Passes of compaction over a log of this broker that came to their end."
+)
+COMPACTION_FAILURES: Final = _counter(
+    "oncelog_compaction_failures_total", BROKER, "Passes that ended with an error; the log of the broker names it."
+)
+COMPACTION_BYTES_READ: Final = _counter(
+    "oncelog_compaction_read_bytes_total", BROKER, "Bytes of the segments that passes have looked at."
+)
+COMPACTION_BYTES_REMOVED: Final = _counter(
+    "oncelog_compaction_removed_bytes_total", BROKER, "Bytes by which passes have made logs shorter."
+)
+COMPACTION_DIRTY: Final = _gauge(
+    "oncelog_compaction_dirty_bytes",
+    BROKER,
+    "Bytes in compacted topics' logs here that no pass has looked at, with those that may not be compacted yet.",
+)
+
 # ---------------------------------------------------------------- transactions
 
 TXN_OPEN: Final = _gauge("oncelog_txn_open", COORDINATOR, "Open transactions of the shards owned here.")

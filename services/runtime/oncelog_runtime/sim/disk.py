@@ -426,6 +426,11 @@ class SimDisk:
         """True when the file exists now, or may exist after a power cut."""
         return path in self._files or path in self._durable_files
 
+    def drop_unsynced(self, path: str) -> None:
+        """Simulates a kernel that drops the pages of a file which it could not write."""
+        inode = self._files[path]
+        del inode.data[inode.synced :]
+
     def flip_bit(self, path: str, position: int, bit: int = 0) -> None:
         """Simulates bit rot: the platter holds another byte than was written."""
         self._files[path].data[position] ^= 1 << bit

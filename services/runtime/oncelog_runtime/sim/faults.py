@@ -51,6 +51,16 @@ class FaultPlan:
     torn_noise: float = 0.0
     """After a power cut the last kept sector of unsynced bytes holds garbage."""
 
+    # helpers (not drawn: the test of what a helper does wants them)
+    helper_death: float = 0.0
+    """A helper is killed within `helper_trouble_max_ms` of its start, in the middle of whatever it does."""
+    helper_freeze: float = 0.0
+    """A helper stops within `helper_trouble_max_ms` of its start, and says nothing more."""
+    helper_trouble_max_ms: float = 2_000.0
+    slow_helper: float = 0.0
+    """A message of a helper comes `slow_helper_ms` late."""
+    slow_helper_ms: float = 5_000.0
+
     # metadata
     metadata_min_ms: float = 0.2
     metadata_max_ms: float = 1.5

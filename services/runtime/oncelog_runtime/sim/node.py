@@ -19,6 +19,7 @@ from oncelog_runtime.node_ports import NodePorts
 from oncelog_runtime.sim.clock import SimClock
 from oncelog_runtime.sim.disk import SimDisk
 from oncelog_runtime.sim.faults import FaultPlan
+from oncelog_runtime.sim.helpers import SimHelpers
 from oncelog_runtime.sim.loop import Life, SimLoop, SimTask
 from oncelog_runtime.sim.metadata import SimMetadata, SimMetadataClient
 from oncelog_runtime.sim.network import SimNetwork
@@ -155,7 +156,8 @@ class SimNode:
         self._metadata = world.metadata.client(self.name, life)
         server: SimServer = world.network.server(self.address, life, self._more)
         random = Random(f"{world.seed}:life:{self.name}:{self.lives}")
-        self.ports = NodePorts(self._transport, server, self.disk, self._metadata, self.clock, random)
+        helpers = SimHelpers(self.disk, Random(f"{world.seed}:helpers:{life.name}"), lambda: world.plan, life.name)
+        self.ports = NodePorts(self._transport, server, self.disk, self._metadata, self.clock, random, helpers)
         server.quotas = self.ports.quotas
         world.loop.trace(f"start {life.name}")
         if self._main is not None:

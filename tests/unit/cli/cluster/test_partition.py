@@ -131,4 +131,13 @@ def test_a_move_that_is_waited_for_is_over_after_two_looks_without_it(cluster: F
 def test_moves_under_way_are_shown_as_they_are_now(cluster: FakeCluster, oncelog: Oncelog) -> None:
     move = pl.PartitionMove(topic=TOPIC, partition=0, original=[0], target=[1], replicas=[0, 1], isr=[0])
     cluster.answers["ListReassignments"] = pl.ListReassignmentsReply(moves=[move])
-    assert oncelog("partition", "moves").table[1] == [TOPIC, "0", "0", "1", "0,1", "0"]
+    described = pb.DescribePartitionsReply()
+    found = described.partitions.add(topic_id=TOPIC_ID, partition=0, log_start_offset=100, log_end_offset=1_000)
+    found.lagging.add(broker_id=2, log_end_offset=-1)
+    found.lagging.add(broker_id=1, log_end_offset=400)
+    cluster.answers["DescribePartitions"] = described
+    assert oncelog("partition", "moves").table[1] == [TOPIC, "0", "0", "1", "0,1", "0", "600"]
+    found.lagging[1].log_end_offset = -1
+    assert oncelog("partition", "moves").table[1][-1] == "900", "all of the log: nothing was compared yet"
+    del described.partitions[:]
+    assert oncelog("partition", "moves").table[1][-1] == "-", "its leader says nothing"

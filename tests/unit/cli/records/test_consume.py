@@ -15,7 +15,7 @@ from oncelog_cli.records import consume
 from oncelog_cli.terminal.argument_types import UsageError
 from oncelog_cli.terminal.output import Printer
 from tests.unit.sdk.client.consume.test_following import append
-from tests.unit.sdk.client.fake_cluster import TOPIC, TOPIC_ID, FakeCluster
+from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster
 
 AT_ONCE_MS = 1
 """What is known of topics is asked for again whenever it is needed."""
@@ -112,7 +112,9 @@ def test_partitions_that_are_added_are_printed_unless_some_were_named(
     cluster = FakeCluster(partitions=1)
 
     async def work(_: FakeCluster) -> None:
-        args = argparse.Namespace(topic=[TOPIC], partition=chosen, group=None, start=None, line_format=None, num=2)
+        args = argparse.Namespace(
+            topic=[TOPIC], partition=chosen, group=None, start=None, line_format=None, num=2, client_rack=""
+        )
         async with cluster.client(metadata_max_age_ms=1_000) as client:
             view = consume._View(args, Printer("text"))
             running = asyncio.ensure_future(
@@ -143,7 +145,9 @@ def test_a_group_neither_begins_nor_commits_at_an_offset_of_an_earlier_topic_of_
             append(cluster, 0, b"new", b"new too", b"the third")
 
     async def consume_one(kind: type[consume._View]) -> None:
-        args = argparse.Namespace(topic=[TOPIC], partition=[0], group="g", start=None, line_format=None, num=1)
+        args = argparse.Namespace(
+            topic=[TOPIC], partition=[0], group="g", start=None, line_format=None, num=1, client_rack=""
+        )
         async with cluster.client(metadata_max_age_ms=AT_ONCE_MS) as client, asyncio.timeout(5):
             starts = await consume._starts(client, args, [(TOPIC, 0)], "read_committed")
             await consume._follow(client, args, starts, None, "read_committed", kind(args, Printer("text")))
@@ -156,3 +160,37 @@ def test_a_group_neither_begins_nor_commits_at_an_offset_of_an_earlier_topic_of_
     cluster.run(work)
     assert capsys.readouterr().out == "old\nold too\nnew\n"
     assert cluster.offsets == {(TOPIC_ID, 0): 1, (cluster.topic_id, 0): 1}
+
+
+@pytest.mark.parametrize(
+    ("typed", "environment", "expected"),
+    [
+        ((), {}, ""),
+        ((), {"ONCELOG_CLIENT_RACK": "b"}, "b"),
+        (("--client-rack", "c"), {"ONCELOG_CLIENT_RACK": "b"}, "c"),
+    ],
+)
+def test_the_rack_is_a_flag_or_stands_in_the_environment(
+    typed: tuple[str, ...], environment: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ONCELOG_CLIENT_RACK", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert words("orders", *typed).client_rack == expected
+
+
+def test_records_are_read_in_the_rack(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = FakeCluster(partitions=1)
+    cluster.racks[:] = ["a", "b"]
+    cluster.answering.add(BROKERS[1])
+    append(cluster, 0, b"a")
+
+    async def work(_: FakeCluster) -> None:
+        args = words(TOPIC, "--client-rack", "b", "-n", "1")
+        async with cluster.client() as client, asyncio.timeout(5):
+            view = consume._View(args, Printer("text"))
+            await consume._follow(client, args, {(TOPIC, 0): 0}, None, "read_committed", view)
+
+    cluster.run(work)
+    assert capsys.readouterr().out == "a\n"
+    assert {address for address, method, _ in cluster.calls if method.endswith(".Fetch")} == {BROKERS[1]}

@@ -10,6 +10,7 @@ from oncelog_coordinator.effects.topic_watch import TopicWatch
 from oncelog_runtime.metadata import cluster_keys
 from oncelog_runtime.metadata.cluster_keys import KIND_GROUP, KIND_TXN
 from oncelog_runtime.metadata.cluster_view import ClusterView
+from oncelog_runtime.ports import Change
 from tests.unit.coordinator.fake_cluster import BROKER, USER_TOPIC_ID, Cluster
 from tests.unit.coordinator.marker_place import Life
 
@@ -43,6 +44,21 @@ def test_a_shard_is_told_once_per_life_and_per_change() -> None:
     assert len(told(next_life)) == 1
     del shards[KIND_GROUP, 0]
     watch.look()
+
+
+def test_topics_that_stay_are_told_as_of_each_newer_revision() -> None:
+    cluster, life, later = Cluster(), Life(), Life()
+    shards: Any = {(KIND_GROUP, 0): serving(life)}
+    watch = TopicWatch(cluster.view, shards)
+    watch.look()
+    cluster.view.change(Change(cluster_keys.shard_epoch_key(KIND_GROUP, 0), b"2", 500))
+    shards[KIND_GROUP, 1] = serving(later)
+    watch.look()
+    watch.look()
+    before, after = told(life)
+    assert before.content == after.content
+    assert (before.metadata, after.metadata) == ((0, 1), (0, 500)), "so it does not seem to lag behind"
+    assert [topology.metadata for topology in told(later)] == [(0, 500)]
 
 
 def test_racks_are_those_of_the_replicas() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from oncelog.errors import InvalidRequestError
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog_coordinator.core.groups.group_commands import Heartbeat, Join, Membership
 from oncelog_coordinator.core.groups.group_records import GroupRecord, Identity, MemberRecord, Subscription
@@ -23,6 +26,15 @@ def test_a_heartbeat_with_and_without_a_subscription() -> None:
     )  # fmt: skip
     wants = Subscription(2, ("a", "b"), "x", "range", 9)
     assert group_wire.heartbeat(request).join == Join(wants, Identity("i", "r", "c"))
+
+
+@pytest.mark.parametrize("epoch", [-2, 0, 3])
+def test_an_operator_removes_a_member_and_does_nothing_else(epoch: int) -> None:
+    request = co.GroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=-1, by_operator=True)
+    assert group_wire.heartbeat(request) == Heartbeat("g", "m", -1)
+    request.member_epoch = epoch
+    with pytest.raises(InvalidRequestError, match="with epoch -1"):
+        group_wire.heartbeat(request)
 
 
 def test_partitions_stand_by_topic_in_order() -> None:

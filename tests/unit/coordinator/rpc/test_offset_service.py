@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from oncelog.types import Buffer
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
 from oncelog.wire import methods
+from oncelog_coordinator.core.limits import Limits
 from oncelog_runtime.metadata.cluster_keys import KIND_GROUP, KIND_TXN
 from tests.unit.coordinator.fake_cluster import USER_TOPIC_ID
 from tests.unit.coordinator.serving import COORDINATOR, HERE, Serving, serve
@@ -173,6 +175,51 @@ def test_offsets_are_not_taken_when_the_group_is_not_enrolled(failure: str) -> N
             await here.offsets.send_offsets(send(name, entry(5)))
         group = await here.offsets.describe_group(co.DescribeGroupRequest(group_id="g"))
         assert not group.pending
+
+    serve(scenario)
+
+
+@pytest.mark.case("hole 12")
+def test_an_enrolment_that_was_answered_late_brings_no_offsets_into_an_ended_transaction() -> None:
+    """While the answer was under way the transaction ended, and the group forgot that it had."""
+
+    async def scenario(here: Serving) -> None:
+        name = await elsewhere(here)
+        shard = here.owned[KIND_GROUP, shard_of_g(here)]
+        other = co.TransactionName(txn_shard=name.txn_shard, txn_producer_id=name.txn_producer_id + 1, txn_no=1)
+
+        async def enrol(_request: Any, _payload: Buffer) -> tuple[Any, Buffer]:
+            await here.offsets.write_group_markers(marker(name))
+            await here.offsets.write_group_markers(marker(other))
+            await asyncio.sleep(Limits().ended_retention_ms / 1000 + 1)
+            shard.look_at_clock()
+            await asyncio.sleep(1)
+            return co.EnrolPartitionsReply(coordinator_epoch=9), b""
+
+        here.transport.serve(COORDINATOR, methods.ENROL_PARTITIONS, enrol)
+        with pytest.raises(errors.CoordinatorNotAvailableError, match="forgotten"):
+            await here.offsets.send_offsets(send(name, entry(5)))
+        assert not (await here.offsets.describe_group(co.DescribeGroupRequest(group_id="g"))).pending
+
+    serve(scenario)
+
+
+def test_an_enrolment_counts_for_the_life_that_asked_for_it() -> None:
+    """Another life of the shard may have forgotten what came in between, and counts from the beginning."""
+
+    async def scenario(here: Serving) -> None:
+        name = await elsewhere(here)
+        number = shard_of_g(here)
+
+        async def enrol(_request: Any, _payload: Buffer) -> tuple[Any, Buffer]:
+            await here.lose(KIND_GROUP, number)
+            await here.own(KIND_GROUP, number, epoch=2)
+            return co.EnrolPartitionsReply(coordinator_epoch=9), b""
+
+        here.transport.serve(COORDINATOR, methods.ENROL_PARTITIONS, enrol)
+        with pytest.raises(errors.NotCoordinatorError):
+            await here.offsets.send_offsets(send(name, entry(5)))
+        assert not (await here.offsets.describe_group(co.DescribeGroupRequest(group_id="g"))).pending
 
     serve(scenario)
 

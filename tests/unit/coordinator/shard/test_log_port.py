@@ -22,7 +22,7 @@ def run(scenario: Callable[[FakePartition], Awaitable[None]]) -> None:
 
 
 async def replayed(log: LogPort) -> list[LogItem]:
-    return [item async for items in log.replay() for item in items]
+    return [item async for batches in log.replay() for batch in batches for item in batch.items]
 
 
 def test_who_lost_its_log_for_good_says_so_and_how_new_the_other_epoch_is() -> None:

@@ -21,7 +21,7 @@ from oncelog_coordinator.shard import shard_log
 from oncelog_coordinator.shard.log_port import LogItem, LogLostError
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
 from oncelog_coordinator.shard.shard_log import ShardLog
-from oncelog_runtime.metadata.cluster_keys import KIND_TXN, TRANSACTION_TOPIC
+from oncelog_runtime.metadata.cluster_keys import KIND_TXN, TRANSACTION_TOPIC, Topic, shard_writer_id, topic_key
 from oncelog_runtime.sim.world import SimWorld
 from tests.unit.coordinator.fake_cluster import BROKER, OTHER_BROKER, TXN_TOPIC_ID, Cluster, FakeLeader, FakeTransport
 
@@ -52,7 +52,7 @@ def epoch_item(epoch: int) -> LogItem:
 
 
 async def read(log: ShardLog) -> list[LogItem]:
-    return [item async for items in log.replay() for item in items]
+    return [item async for batches in log.replay() for batch in batches for item in batch.items]
 
 
 @pytest.fixture
@@ -315,5 +315,110 @@ def test_replay_goes_on_after_errors_and_gives_up_when_nothing_comes(world: SimW
         three = place.open(3)
         with pytest.raises(LogLostError):
             await read(three)
+
+    run(world, scenario)
+
+
+# ---------------------------------------------------------------- a log that was shortened
+
+
+def free(epoch: int, below: int) -> LogItem:
+    return EPOCH_KEY, EpochRecord(epoch, below).encode()
+
+
+def test_the_owner_has_records_deleted_in_its_name_and_epoch(world: SimWorld) -> None:
+    async def scenario(place: Place) -> None:
+        log = await place.begin(4)
+        log.delete_before(1)
+        log.delete_before(3)
+        log.delete_before(2)
+        await asyncio.sleep(1)
+        writer_id = shard_writer_id(KIND_TXN, SHARD)
+        assert place.leader.deletions == [(3, writer_id, 4)], "all that waits is one request"
+        await log.close()
+
+    run(world, scenario)
+
+
+def test_a_deletion_that_fails_for_now_is_tried_again_and_one_that_is_refused_waits_for_the_next(
+    world: SimWorld,
+) -> None:
+    async def scenario(place: Place) -> None:
+        log = await place.begin(4)
+        place.leader.refuse = [errors.NotLeaderError(), errors.StorageError()]
+        log.delete_before(1)
+        await asyncio.sleep(1)
+        assert [offset for offset, _, _ in place.leader.deletions] == [1]
+        place.leader.refuse = [errors.InvalidTopicError("a broker of an older version")]
+        log.delete_before(2)
+        await asyncio.sleep(1)
+        assert len(place.leader.deletions) == 1
+        log.delete_before(3)
+        await asyncio.sleep(1)
+        assert [offset for offset, _, _ in place.leader.deletions] == [1, 3]
+        await log.close()
+        log.delete_before(4)
+        await asyncio.sleep(1)
+        assert len(place.leader.deletions) == 2, "a closed log asks for nothing"
+
+    run(world, scenario)
+
+
+def test_a_log_that_was_shortened_is_replayed_from_where_it_begins(world: SimWorld) -> None:
+    async def scenario(place: Place) -> None:
+        one = await place.begin(1)
+        await one.append([("a", b"1")])
+        await one.append([("a", b"1"), free(1, 2)])
+        place.leader.start = 2
+        two = await place.begin(2)
+        assert await read(two) == [("a", b"1"), free(1, 2), epoch_item(2)]
+        assert two.free_below == 2
+
+    run(world, scenario)
+
+
+def test_a_log_whose_beginning_is_gone_without_its_owner_is_not_replayed(world: SimWorld) -> None:
+    async def scenario(place: Place) -> None:
+        one = await place.begin(1)
+        await one.append([("a", b"1")])
+        place.leader.start = 2
+        with pytest.raises(LogLostError, match="beginning of this log is missing"):
+            await read(await place.begin(2))
+
+    run(world, scenario)
+
+
+def test_what_was_read_before_a_late_deletion_does_not_count(world: SimWorld) -> None:
+    """A tombstone between what was read and the new beginning is gone: the record that it removed must not come back."""
+
+    async def scenario(place: Place) -> None:
+        one = await place.begin(1)
+        await one.append([("a", b"1")])
+        await one.append([("a", None)])
+        await one.append([("b", b"2"), free(1, 3)])
+        two = await place.begin(2)
+        found: list[LogItem] = []
+        async for batches in two.replay():
+            for batch in batches:
+                found = [*([] if batch.is_first else found), *batch.items]
+            if found == [epoch_item(1), ("a", b"1")]:
+                place.leader.start = 3
+        assert found == [("b", b"2"), free(1, 3), epoch_item(2)]
+
+    run(world, scenario)
+
+
+def test_only_a_log_that_brokers_compact_may_have_gaps(world: SimWorld) -> None:
+    async def scenario(place: Place) -> None:
+        one = await place.begin(1)
+        await one.append([("a", b"1")])
+        await one.append([("a", b"2")])
+        two = await place.begin(2)
+        del place.leader.batches[1]
+        with pytest.raises(LogLostError, match="missing"):
+            await read(two)
+        old = Topic(TRANSACTION_TOPIC, TXN_TOPIC_ID, 3, 2, {"cleanup_policy": "compact"})
+        place.cluster.put(topic_key(TRANSACTION_TOPIC), old.encode())
+        assert await read(two) == [epoch_item(1), ("a", b"2"), epoch_item(2)]
 
     run(world, scenario)

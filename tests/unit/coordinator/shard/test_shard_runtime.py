@@ -9,12 +9,30 @@ from typing import Any
 import pytest
 
 from oncelog import errors
+from oncelog_coordinator.core.decision import Command, Decision
+from oncelog_coordinator.core.groups import group_commands
+from oncelog_coordinator.core.offsets import offset_commands
 from oncelog_coordinator.core.transactions import commands as cmd
 from oncelog_coordinator.core.transactions.records import EPOCH_KEY, EpochRecord, TransactionRecord
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
 from oncelog_runtime.sim.world import SimWorld
 from tests.unit.coordinator.driver import P0
 from tests.unit.coordinator.shard_host import INIT, Host, name, run
+
+
+class Overdue(TransactionTable):
+    """A table with more time-outs than one `Tick` decides; they leave no records."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__()
+        self.left = left
+
+    def decide(self, command: Any, now_ms: int) -> Decision:
+        self.left -= 1
+        return Decision()
+
+    def next_deadline_ms(self) -> int | None:
+        return 0 if self.left else None
 
 
 @pytest.fixture
@@ -142,6 +160,28 @@ def test_the_inbox_is_bounded(world: SimWorld) -> None:
     run(world, scenario, inbox_max=3)
 
 
+def test_a_full_inbox_keeps_places_for_what_something_ends_without(world: SimWorld) -> None:
+    async def scenario(host: Host) -> None:
+        session = await host.open_transaction()
+        life, lease = host.shard.life, cmd.Renew(name(session, 1), "run")
+        answers: list[asyncio.Future[Any]] = [life.submit(INIT) for _ in range(3)]
+        with pytest.raises(errors.ResourceExhaustedError):
+            life.submit(cmd.Enrol(name(session, 1), (P0,)))
+        answers += [life.submit(lease) for _ in range(1_000)]
+        with pytest.raises(errors.ResourceExhaustedError):
+            life.submit(lease)
+        await asyncio.gather(*answers, return_exceptions=True)
+
+    run(world, scenario, inbox_max=3)
+
+
+def test_vital_are_heartbeats_leases_and_markers_and_nothing_else() -> None:
+    modules = (cmd, group_commands, offset_commands)
+    known = [one for module in modules for one in vars(module).values() if isinstance(one, type)]
+    vital = {one.__name__ for one in known if issubclass(one, Command) and one.is_vital}
+    assert vital == {"Heartbeat", "Renew", "GroupMarker"}
+
+
 def test_time_outs_are_found_by_the_clock(world: SimWorld) -> None:
     async def scenario(host: Host) -> None:
         await host.shard.ask(cmd.InitProducerId("t", 1_000, "", 7))
@@ -151,6 +191,21 @@ def test_time_outs_are_found_by_the_clock(world: SimWorld) -> None:
             host.shard.look_at_clock()
         await asyncio.sleep(0.1)
         assert (await host.shard.ask(cmd.GetOutcome("t", 1))).committed is False
+
+    run(world, scenario)
+
+
+def test_more_overdue_than_one_tick_takes_leaves_others_their_turn(world: SimWorld) -> None:
+    async def scenario(host: Host) -> None:
+        overdue = Overdue(1_000)
+        life = host.shard.life
+        life.table = overdue
+        turns = 0
+        life.look_at_clock()
+        while overdue.left:
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns >= 900, "other tasks run between the ticks"
 
     run(world, scenario)
 
@@ -268,3 +323,130 @@ def test_complete_waits_for_company_and_is_logged_after_a_while(world: SimWorld)
     record = TransactionTable().decode(key, value)
     assert isinstance(record, TransactionRecord)
     assert (record.decided, record.outcomes) == ((), "CC")
+
+
+# ---------------------------------------------------------------- a log that stays short
+
+
+async def transactions(host: Host, tid: str, first: int, many: int, session: cmd.SessionReply) -> None:
+    """Whole transactions of an id, each with its marker."""
+    for number in range(first, first + many):
+        named = cmd.TxnName(tid, session.producer_id, number, session.producer_epoch)
+        await host.shard.ask(cmd.Enrol(named, (P0,)))
+        await host.shard.ask(cmd.End(named, True))
+        host.shard.life.tell(cmd.MarkersDone(tid, number, (P0,)))
+
+
+def durable(host: Host) -> dict[str, bytes]:
+    """The records of the table, by key."""
+    table = host.shard.life.table
+    assert isinstance(table, TransactionTable)
+    records = [*table.index.records(), *table.index.orphans.values(), table.index.removed]
+    return {record.key: record.encode() for record in records}
+
+
+async def sessions(host: Host, *tids: str) -> dict[str, cmd.SessionReply]:
+    found = {}
+    for number, tid in enumerate(tids):
+        found[tid] = await host.shard.ask(cmd.InitProducerId(tid, 60_000, "", 1000 + number))
+    return found
+
+
+def left(host: Host) -> int:
+    """Records that are not deleted."""
+    return sum(len(items) for _, _, items in host.partition.offsets())
+
+
+def test_a_log_stays_short_and_a_later_life_finds_everything(world: SimWorld) -> None:
+    async def scenario(host: Host) -> None:
+        found = await sessions(host, "idle", "busy")
+        await transactions(host, "busy", 1, 100, found["busy"])
+        await asyncio.sleep(1)
+        host.shard.look_at_clock()
+        await asyncio.sleep(1)
+        assert len(host.partition.items()) > 100
+        assert left(host) < 60, "twice the slack, and what came since"
+        before = durable(host)
+        await host.end()
+        later = await Host(world, host.partition, "b", slack_records=20).begin(2)
+        assert durable(later) == before
+        assert (await later.shard.ask(cmd.Describe("idle"))).producer_id == 1000
+        await later.end()
+
+    run(world, scenario, slack_records=20)
+
+
+def test_a_long_log_of_an_older_version_becomes_short_without_any_command(world: SimWorld) -> None:
+    async def scenario(host: Host) -> None:
+        found = await sessions(host, "idle", "busy")
+        await transactions(host, "busy", 1, 50, found["busy"])
+        await asyncio.sleep(1)
+        host.shard.look_at_clock()
+        await asyncio.sleep(1)
+        assert left(host) > 50
+        await host.end()
+        later = await Host(world, host.partition, "b", slack_records=20).begin(2)
+        later.shard.look_at_clock()
+        await asyncio.sleep(1)
+        assert left(later) < 30
+        await later.end()
+
+    run(world, scenario)
+
+
+def test_a_life_that_ends_between_announcement_and_deletion_leaves_it_to_the_next_one(world: SimWorld) -> None:
+    async def scenario(host: Host) -> None:
+        found = await sessions(host, "idle", "busy")
+        host.partition.keep = True
+        await transactions(host, "busy", 1, 30, found["busy"])
+        await asyncio.sleep(0.1)
+        assert host.partition.start == 0
+        await host.end()
+        host.partition.keep = False
+        later = await Host(world, host.partition, "b").begin(2)
+        assert later.partition.start >= 20
+        await later.end()
+
+    run(world, scenario, slack_records=20)
+
+
+def test_nothing_is_deleted_before_its_announcement_is_committed(world: SimWorld) -> None:
+    async def scenario(host: Host) -> None:
+        found = await sessions(host, "idle", "busy")
+        for number in range(1, 200):
+            named = cmd.TxnName("busy", found["busy"].producer_id, number, 0)
+            asked = host.shard.life.submit(cmd.Enrol(named, (P0,)))
+            host.partition.hold = True
+            before = host.partition.start
+            await asyncio.sleep(0.01)
+            assert host.partition.start == before, "nothing is committed, so nothing is deleted"
+            host.partition.release()
+            await asked
+            await transactions(host, "busy", number, 1, found["busy"])
+        assert host.partition.start > 0
+
+    run(world, scenario, slack_records=5)
+
+
+def test_a_lazy_record_is_repeated_as_it_is_now(world: SimWorld) -> None:
+    """What is old in the log has a newer state that waits for an append: that is what goes out."""
+
+    async def scenario(host: Host) -> None:
+        found = await sessions(host, "lazy", "busy")
+        await host.shard.ask(cmd.Enrol(cmd.TxnName("lazy", 1000, 1, 0), (P0,)))
+        await host.shard.ask(cmd.End(cmd.TxnName("lazy", 1000, 1, 0), True))
+        await transactions(host, "busy", 1, 10, found["busy"])
+        for number in range(11, 30):
+            host.shard.life.tell(cmd.MarkersDone("lazy", 1, (P0,)))
+            await transactions(host, "busy", number, 1, found["busy"])
+        await asyncio.sleep(1)
+        host.shard.look_at_clock()
+        await asyncio.sleep(1)
+        before = durable(host)
+        assert host.partition.start > 10
+        await host.end()
+        later = await Host(world, host.partition, "b").begin(2)
+        assert durable(later) == before
+        await later.end()
+
+    run(world, scenario, slack_records=5)

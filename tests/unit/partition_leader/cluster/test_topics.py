@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -13,6 +14,7 @@ from oncelog import errors
 from oncelog.types import PartitionId
 from oncelog_partition_leader.cluster.topics import Topics
 from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.log.topic_config import TopicConfig, effective
 from oncelog_runtime.metadata import cluster_keys
 from oncelog_runtime.metadata.cluster_keys import (
     INTERNAL_TOPICS,
@@ -298,8 +300,37 @@ def test_internal_topics_come_when_there_are_brokers_enough() -> None:
         assert found == {cluster_keys.TRANSACTION_TOPIC: 2, cluster_keys.OFFSETS_TOPIC: 3}
         config = making.place.view.topics[cluster_keys.OFFSETS_TOPIC].value.config
         assert (config["flush_mode"], config["min_insync_replicas"]) == ("fsync", "2")
+        assert (config["cleanup_policy"], config["retention_ms"], config["retention_bytes"]) == ("delete", "-1", "-1")
+        effective(config, TopicConfig())
 
     run(scenario, brokers=2)
+
+
+def test_internal_topics_of_an_older_version_get_the_options_of_this_one() -> None:
+    """Old: compacted by brokers, who do not know what a coordinator needs. Other options, and newer ones, stay."""
+
+    async def scenario(making: Making) -> None:
+        await making.place.put(cluster_keys.CLUSTER_KEY, Cluster("c", 2, 3).encode())
+        old = {"cleanup_policy": "compact", "segment_bytes": str(100 << 20), "min_insync_replicas": "2", "later": "x"}
+        made = {name: Topic(name, str(at) * 32, 2, 3, old) for at, name in enumerate(INTERNAL_TOPICS, 1)}
+        for name, topic in made.items():
+            await making.place.put(topic_key(name), topic.encode())
+        await making.topics.reconcile()
+        await making.place.seen()
+        for name, topic in made.items():
+            found = making.place.view.topics[name].value
+            assert (found.topic_id, found.partitions) == (topic.topic_id, 2)
+            kept = (found.config["min_insync_replicas"], found.config["later"])
+            assert kept == ("2", "x")
+            assert found.config["retention_ms"] == "-1", "or the policy would delete what is needed"
+            assert (found.config["cleanup_policy"], found.config["segment_bytes"]) == ("delete", str(8 << 20))
+            newer = {**found.config, "segment_bytes": "1000"}
+            await making.place.put(topic_key(name), replace(found, config=newer).encode())
+        await making.topics.reconcile()
+        await making.place.seen()
+        assert {making.place.view.topics[name].value.config["segment_bytes"] for name in made} == {"1000"}
+
+    run(scenario)
 
 
 def test_what_a_controller_left_half_done_is_finished() -> None:

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from oncelog.errors import StorageError
-from oncelog_partition_leader.core.producers.producer_state import ProducerStates
 from oncelog_partition_leader.log import checkpoints as points
 from oncelog_partition_leader.log.checkpoints import Identity, RecoveryPoint
 from oncelog_runtime.sim.disk import SimDisk
@@ -125,14 +124,6 @@ def test_snapshots_stay_at_the_start_of_segments_and_the_newest_two() -> None:
             await disk.write_atomic(points.snapshot_path(DIRECTORY, offset), b"")
         points.prune_snapshots(disk, DIRECTORY, {5, 10})
         assert points.snapshot_offsets(disk, DIRECTORY) == [5, 10, 20, 25], "0 is below the first segment"
-
-    run(test)
-
-
-def test_a_snapshot_is_encoded_while_others_get_their_turn() -> None:
-    async def test(_disk: SimDisk) -> None:
-        states = ProducerStates()
-        assert await points.encoded(states.begin_snapshot()) == states.snapshot()
 
     run(test)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from oncelog.core.batch.header import read_header, rewritten
 from oncelog.errors import CorruptMessageError, StorageError
 from oncelog_partition_leader.core.producers.producer_state import ProducerStates
 from oncelog_partition_leader.log.checkpoints import RESETTING, RecoveryPoint, snapshot_path
@@ -16,6 +19,7 @@ from oncelog_partition_leader.log.recovery import (
     set_aside,
     states_from,
 )
+from oncelog_partition_leader.log.segment_file import Segment
 from oncelog_runtime.sim.disk import SimDisk
 from tests.unit.partition_leader.log_helpers import (
     DIRECTORY,
@@ -23,6 +27,8 @@ from tests.unit.partition_leader.log_helpers import (
     TAG,
     batch,
     contents,
+    fence,
+    marker,
     open_log,
     plain,
     run,
@@ -220,5 +226,84 @@ def test_what_is_set_aside_never_replaces_what_was_set_aside_before() -> None:
             await (await open_log(disk)).close()
             assert await set_aside(disk, DIRECTORY) == f"{DIRECTORY}.quarantined-{number}"
         assert not disk.exists(DIRECTORY)
+
+    run(test)
+
+
+# ---------------------------------------------------------------- what an unclean opening reads
+
+
+class Reads:
+    """Counts the bytes that walks through segments read; none may be on the event loop."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.bytes, self._at_work = 0, False
+        chunk, work = Segment._chunk, SimDisk.run
+
+        def counted(segment: Segment, position: int, end: int, length: int) -> bytes:
+            assert self._at_work, "a walk on the event loop stops everybody else"
+            data = chunk(segment, position, end, length)
+            self.bytes += len(data)
+            return data
+
+        async def at_work(disk: SimDisk, job: Callable[[], object]) -> object:
+            def flagged() -> object:
+                self._at_work = True
+                try:
+                    return job()
+                finally:
+                    self._at_work = False
+
+            return await work(disk, flagged)
+
+        monkeypatch.setattr(Segment, "_chunk", counted)
+        monkeypatch.setattr(SimDisk, "run", at_work)
+
+
+LONG = LogConfig(checkpoint_bytes=2_000, index_interval_bytes=200, tail_cache_bytes=0)
+
+
+def test_an_unclean_opening_reads_what_no_checkpoint_covers_once_and_the_rest_not_at_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, LONG)
+        for n in range(100):
+            write(log, batch(1, n, payload=b"x" * 400))
+            if log.wants_sync:
+                await log.sync()
+        covered = log.synced_end_offset
+        write(log, batch(2, 0), batch(7, 0, txn=(7, 1)), marker((7, 1), commit=False), batch(2, 1))
+        before, held, aborted = log.producers.snapshot(), contents(log), log.aborted_between(0, 1 << 40)
+        tail = len(contents(log, covered))
+        await log.close(clean=False)
+        with monkeypatch.context() as patch:
+            reads = Reads(patch)
+            again = await open_log(disk, LONG)
+        assert tail <= reads.bytes < tail + 1_500, "beside the tail, two intervals of the index"
+        again.check()
+        assert (again.producers.snapshot(), contents(again)) == (before, held)
+        assert again.aborted_between(0, 1 << 40) == aborted
+        await again.close()
+        last = await open_log(disk, LONG)
+        assert (last.producers.snapshot(), contents(last)) == (before, held)
+
+    run(test)
+
+
+def test_a_control_batch_that_nobody_can_read_is_rot_and_no_torn_tail() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk)
+        write(log, batch(1, 0))
+        await log.sync()
+        end = log.log_end_offset
+        await log.close(clean=False)
+        sound = bytearray(fence(1, 5))
+        broken = rewritten(read_header(bytes(sound))._replace(base_offset=end, leader_epoch=1), b"not a record")
+        name = max(name for name in disk.list(DIRECTORY) if name.endswith(".log"))
+        disk.open(f"{DIRECTORY}/{name}").append([broken])
+        with pytest.raises(StorageError) as refusal:
+            await open_log(disk)
+        assert refusal.value.context["reason"] == "rot"
 
     run(test)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
-from oncelog.core.batch.header import HEADER_BYTES, read_header
+from oncelog.core.batch.header import HEADER_BYTES, PREFIX_BYTES, read_header, stamp_prefix
 from oncelog.errors import CorruptMessageError, OncelogError
+from oncelog_partition_leader.core.log.segment import SegmentIndex
 from oncelog_partition_leader.log import segment_file
 from oncelog_partition_leader.log.segment_file import Segment, check_whole
 from oncelog_runtime.sim.disk import SimDisk
-from tests.unit.partition_leader.log_helpers import DIRECTORY, TAG, marker, plain, run
+from tests.unit.partition_leader.log_helpers import DIRECTORY, NOW_MS, TAG, marker, plain, run
 
 
 def segment(disk: SimDisk, *batches: bytes, base_offset: int = 0) -> Segment:
@@ -139,5 +141,63 @@ def test_a_file_opens_again_when_it_is_needed_and_is_removed_last() -> None:
         assert len(disk.list(DIRECTORY)) == 2
         one.remove()
         assert disk.list(DIRECTORY) == []
+
+    run(test)
+
+
+# ---------------------------------------------------------------- an index that ends earlier
+
+
+def rebuilt(one: Segment, position: int, interval_bytes: int) -> SegmentIndex:
+    """The index that reading everything up to this position gives."""
+    index = SegmentIndex(one.base_offset)
+    for found in one.walk(0, position, TAG, bodies=True):
+        index.add(found.header, interval_bytes)
+    return index
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_an_index_is_cut_at_every_batch_as_if_it_were_made_again(seed: int) -> None:
+    async def test(disk: SimDisk) -> None:
+        random, interval_bytes = Random(seed), (0, 300, 900, 1 << 20)[seed % 4]
+        batches = [
+            random.choice(
+                [plain(b"a" * random.randrange(400), timestamp_ms=NOW_MS + random.randrange(9)), marker((5, 1))]
+            )
+            for _ in range(25)
+        ]
+        stamped = [
+            stamp_prefix(offset, len(data), 1, NOW_MS + random.randrange(5)) + data[PREFIX_BYTES:]
+            for offset, data in enumerate(batches)
+        ]
+        one = segment(disk, *stamped)
+        one.index = rebuilt(one, one.file.size, interval_bytes)
+        for position in (*walked(one), one.file.size):
+            cut = one.index_until(position, TAG, interval_bytes)
+            assert cut.dump() == rebuilt(one, position, interval_bytes).dump()
+            cut.check()
+
+    run(test)
+
+
+def test_cutting_an_index_reads_only_what_lies_behind_its_last_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(disk: SimDisk) -> None:
+        stamped = [
+            stamp_prefix(offset, len(data), 1, NOW_MS) + data[PREFIX_BYTES:]
+            for offset, data in enumerate([plain(b"a" * 100, timestamp_ms=NOW_MS + offset) for offset in range(100)])
+        ]
+        one = segment(disk, *stamped)
+        one.index = rebuilt(one, one.file.size, 1_000)
+        read, original = [], Segment._chunk
+
+        def counted(self: Segment, position: int, end: int, length: int) -> bytes:
+            read.append(min(length, end - position))
+            return original(self, position, end, length)
+
+        monkeypatch.setattr(Segment, "_chunk", counted)
+        one.index_until(walked(one)[80], TAG, 1_000)
+        read.clear()
+        one.index_until(90 * len(stamped[0]), TAG, 1_000)
+        assert sum(read) < 3_000
 
     run(test)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,10 @@ from oncelog.errors import (
     OffsetOutOfRangeError,
     StorageError,
 )
-from oncelog_partition_leader.log.partition_log import LogConfig
+from oncelog_partition_leader.log import segments
+from oncelog_partition_leader.log.partition_log import LogConfig, PartitionLog
+from oncelog_partition_leader.log.recovery import recover
+from oncelog_partition_leader.log.segment_file import Segment
 from oncelog_runtime.sim.disk import SimDisk
 from tests.unit.partition_leader.log_helpers import (
     DIRECTORY,
@@ -253,5 +257,103 @@ def test_what_is_below_the_synced_end_outlives_a_power_cut_with_its_directory_en
         end = await log.sync()
         again = await open_log(disk.after_power_cut(), SMALL)
         assert again.log_end_offset == end == 9
+
+    run(test)
+
+
+# ---------------------------------------------------------------- checkpoints
+
+ROOMY = LogConfig(index_interval_bytes=200, tail_cache_bytes=0)
+
+
+async def after_a_crash(disk: SimDisk) -> PartitionLog:
+    """A log whose unsynced tail was moved to a second segment when it was opened."""
+    log = await open_log(disk, ROOMY)
+    for n in range(20):
+        write(log, batch(1, n))
+    await log.sync()
+    write(log, batch(1, 20))
+    await log.close(clean=False)
+    log = await open_log(disk, ROOMY)
+    assert len([name for name in disk.list(DIRECTORY) if name.endswith(".log")]) == 2
+    return log
+
+
+async def after_a_truncation(disk: SimDisk) -> PartitionLog:
+    """A log that was cut in the middle of its segment."""
+    log = await open_log(disk, ROOMY)
+    for n in range(20):
+        write(log, batch(1, n))
+    await log.sync()
+    await log.truncate_to(11)
+    write(log, batch(1, 11))
+    return log
+
+
+@pytest.mark.parametrize("cut", [after_a_crash, after_a_truncation])
+def test_a_segment_that_was_cut_gets_its_index_again_so_that_a_clean_start_scans_nothing(
+    cut: Callable[[SimDisk], Coroutine[None, None, PartitionLog]],
+) -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await cut(disk)
+        held = contents(log)
+        await log.close()
+        found = await recover(disk, DIRECTORY, ROOMY, NOW_MS)
+        assert not found.scanned
+        assert [segment.indexed_bytes for segment in found.segments] == [one.index.size for one in found.segments]
+        assert contents(await open_log(disk, ROOMY)) == held
+
+    run(test)
+
+
+def test_what_was_appended_minutes_ago_gets_a_checkpoint_although_it_is_little() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk)
+        for n in range(3):
+            write(log, batch(1, n, payload=bytes(1 << 19)))
+        for now_ms, due in ((0, False), (1_000, False), (299_999, False), (300_000, True)):
+            await log.apply_retention(NOW_MS + now_ms, 0)
+            assert log.wants_sync is due
+        await log.sync()
+        assert not log.wants_sync
+        assert disk.exists(f"{DIRECTORY}/{3:020d}.snapshot")
+        write(log, batch(1, 3))
+        for now_ms in (300_001, 3_000_000):
+            await log.apply_retention(NOW_MS + now_ms, 0)
+            assert not log.wants_sync, "a recovery reads so little at once"
+
+    run(test)
+
+
+def test_a_large_state_is_stored_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "_LARGE_BYTES", 1_000)
+
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, replace(ROOMY, checkpoint_bytes=100))
+        for producer_id in range(100):
+            write(log, batch(producer_id, 0))
+        await log.sync()
+        size, appended = len(disk.read_file(f"{DIRECTORY}/{100:020d}.snapshot")), 0
+        assert size > 1_000
+        while not log.wants_sync:
+            appended += len(write(log, batch(7, 1 + appended))[0].data)
+        assert 4 * size <= appended < 4 * size + 500
+
+    run(test)
+
+
+def test_an_index_that_waited_for_the_disk_is_not_written_over_that_of_another_segment() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await after_a_truncation(disk)
+        checkpoint = log._checkpoint()
+        assert len(checkpoint.indexed) == 2
+        log._checkpoints.append(checkpoint)
+        old, *rest = log._segments
+        compacted = Segment(disk, DIRECTORY, old.base_offset)
+        compacted.index, compacted.indexed_bytes = old.index, old.index.size
+        log._segments[:] = [compacted, *rest]
+        await log.sync()
+        assert not disk.exists(old.path + ".index")
+        assert disk.exists(rest[-1].path + ".index")
 
     run(test)

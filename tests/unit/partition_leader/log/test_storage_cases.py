@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -56,7 +56,7 @@ CASES: Final = {
     21: "an empty checkpoint file is recognised",
     22: "stray files are removed or ignored",
     23: "elsewhere: the broker registers a new incarnation, so an empty log is in no ISR (tests/simulation)",
-    24: "a log that ends below its recovery point is rot; an older one as a whole: elsewhere, by incarnation",
+    24: "a log that ends below its recovery point is rot; an older one as a whole: elsewhere, by its claim (test_custody)",
     25: "elsewhere: the lock of the data directory (tests/contracts/test_disk.py)",
     26: "another partition's directory is refused",
     27: "as S8",
@@ -250,8 +250,7 @@ async def _s9(disk: SimDisk) -> None:
     await log.close(clean=True)
     heir = disk.after_power_cut()
     assert (await open_log(heir)).log_end_offset == 2
-    written = disk._files[ACTIVE]
-    del written.data[written.synced :]  # or the kernel drops what it could not write, and keeps other files
+    disk.drop_unsynced(ACTIVE)  # or the kernel drops what it could not write, and keeps other files
     assert (await open_log(disk.after_kill())).log_end_offset == 2, "a torn end, not rot"
 
 
@@ -295,7 +294,7 @@ async def _s11(disk: SimDisk) -> None:
 
 @case(12, 13)
 async def _s12(disk: SimDisk) -> None:
-    for position in range(200):
+    for position in range(0, 200, 1 if isinstance(disk, SimDisk) else 7):
         log = await _written(disk, count=3, config=replace(SMALL, segment_bytes=10_000), synced=3)
         good = log.read(1, 1, 3)
         disk.flip_bit(ACTIVE, 200 + position, position % 8)
@@ -551,6 +550,11 @@ async def _s30(disk: SimDisk) -> None:
 
 
 # ---------------------------------------------------------------- the table
+
+
+def case_tests() -> Mapping[int, Case]:
+    """The tests of the table by number, for `test_storage_cases_on_files`."""
+    return _TESTED
 
 
 def test_every_number_has_a_row_and_every_row_a_test() -> None:

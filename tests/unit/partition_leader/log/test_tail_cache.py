@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oncelog_partition_leader.log.reader import NoRoomError
-from oncelog_partition_leader.log.tail_cache import TailCache
+from oncelog_partition_leader.log.tail_cache import TailCache, TailMemory
 
 
 def filled(count: int = 5, limit_bytes: int = 1_000, size: int = 10) -> TailCache:
@@ -75,3 +75,52 @@ def test_what_has_gone_takes_no_room_in_its_lists() -> None:
     cache = filled(10_000, limit_bytes=100)
     assert len(cache._bases) < 3_000
     assert read(cache, 19_998, end_offset=20_000) == bytes([9_999 % 256]) * 10
+
+
+def test_what_lies_below_an_offset_can_be_forgotten() -> None:
+    cache = TailCache(1 << 20)
+    for number in range(5):
+        cache.push(number, number + 1, b"%d" % number)
+    cache.forget_below(3)
+    assert not cache.holds(2)
+    assert cache.read(3, 100, 5) == b"34"
+    cache.push(5, 6, b"5")
+    cache.forget_below(9)
+    assert not cache.holds(5)
+    cache.push(6, 7, b"6")
+    assert cache.holds(6)
+
+
+def test_the_caches_of_a_process_are_bounded_together_and_the_one_that_grew_first_gives_first() -> None:
+    memory, caches = TailMemory(1_000), [TailCache(600) for _ in range(3)]
+    for cache in caches:
+        cache.share(memory)
+    for cache in caches[:2]:
+        cache.push(0, 1, bytes(400))
+    caches[0].push(1, 2, bytes(100))
+    assert memory.bytes == 900
+    caches[2].push(0, 1, bytes(200))
+    assert [cache.holds(0) for cache in caches] == [True, False, True], "the second one was written to least recently"
+    assert memory.bytes == 700
+
+
+def test_one_cache_alone_stays_below_the_bound_of_all() -> None:
+    memory, cache = TailMemory(1_000), TailCache(1 << 20)
+    cache.share(memory)
+    for offset in range(50):
+        cache.push(offset, offset + 1, bytes(100))
+        assert memory.bytes <= 1_000
+    assert cache.holds(49)
+    assert not cache.holds(39)
+
+
+def test_what_a_cache_forgets_is_room_for_others() -> None:
+    memory, cache = TailMemory(1_000), TailCache(1_000)
+    cache.share(memory)
+    for offset in range(4):
+        cache.push(offset, offset + 1, bytes(100))
+    cache.forget_below(3)
+    assert memory.bytes == 100
+    cache.clear()
+    assert memory.bytes == 0
+    assert not memory._caches, "a closed log is not kept"

@@ -49,12 +49,23 @@ def test_what_a_newer_peer_wrote_is_ignored() -> None:
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
 @pytest.mark.parametrize("name", ["cleanup_policy", "cleanup.policy"])
-def test_compaction_is_refused_for_users_topics(name: str, policy: str) -> None:
-    """Regression: compaction was accepted, and did nothing but switch retention off."""
-    for ask in (lambda: canonical({name: policy}), lambda: altered({}, {name: policy}, ())):
-        with pytest.raises(ConfigError, match="not available yet"):
-            ask()
-    assert canonical({name: "delete"}) == {"cleanup_policy": "delete"}
+def test_a_topic_may_be_compacted(name: str, policy: str) -> None:
+    assert canonical({name: policy}) == altered({}, {name: policy}, ()) == {"cleanup_policy": policy}
+    assert effective({"cleanup_policy": policy}, TopicConfig()).log.is_compacted
+
+
+@pytest.mark.parametrize("value", ["half", "-0.1", "1.5", "nan"])
+def test_the_dirty_ratio_is_a_number_from_0_to_1(value: str) -> None:
+    assert effective({"min_cleanable_dirty_ratio": "0.25"}, TopicConfig()).log.min_cleanable_dirty_ratio == 0.25
+    with pytest.raises(ConfigError, match="min_cleanable_dirty_ratio is"):
+        canonical({"min_cleanable_dirty_ratio": value})
+
+
+def test_a_record_is_not_due_before_it_may_be_compacted() -> None:
+    canonical({"min_compaction_lag_ms": "5", "max_compaction_lag_ms": "5"})
+    canonical({"min_compaction_lag_ms": "5", "max_compaction_lag_ms": "-1"})
+    with pytest.raises(ConfigError, match="max_compaction_lag_ms is"):
+        canonical({"min_compaction_lag_ms": "5", "max_compaction_lag_ms": "4"})
 
 
 def test_a_topic_that_says_compact_from_an_older_version_keeps_it_until_it_is_unset() -> None:

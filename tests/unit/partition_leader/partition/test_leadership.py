@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,8 +30,10 @@ from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.appends.command_queue import Bounds
 from oncelog_partition_leader.core.appends.commands import AppendBatch, AppendMarkerCommand, SettleCommand, Written
+from oncelog_partition_leader.core.log.disk_levels import Level, Thresholds
 from oncelog_partition_leader.core.producers.transactions import TxnName, TxnSession
 from oncelog_partition_leader.core.replication.replica_set import Ends, Registered, ReplicaSet
+from oncelog_partition_leader.log.data_dir.disk_room import DiskRoom
 from oncelog_partition_leader.log.data_dir.disk_watch import DiskWatch
 from oncelog_partition_leader.log.partition_log import PartitionLog
 from oncelog_partition_leader.log.topic_config import TopicConfig
@@ -43,6 +46,7 @@ from oncelog_runtime.observability.metrics import NodeMetrics
 from oncelog_runtime.process.bugs import Bugs
 from oncelog_runtime.sim import SimWorld
 from oncelog_runtime.sim.clock import SimClock
+from oncelog_runtime.sim.disk import SimDisk
 from tests.sealing import sealed
 
 TOPIC_ID = "0" * 32
@@ -62,6 +66,7 @@ class FakeHost:
         self.config = BrokerConfig(node_id=1)
         self.metrics = BrokerMetrics(NodeMetrics())
         self.disk_watch = DiskWatch(clock, 1_000, lambda _stalled: None)
+        self.disk_room = DiskRoom(SimDisk(clock._loop, Random(1)), clock, Thresholds(0, 0))
         self.node_metrics = NodeMetrics()
         self.bugs = Bugs(self.node_metrics, clock)
         self.tracer: Tracer | None = None
@@ -92,6 +97,9 @@ class FakeHost:
 
     def enrol(self, leadership: Leadership, session: TxnSession, txn_shard: int, transactional_id: str) -> None:
         self.enrolments.append(session)
+
+    def hand_over_nearly_full(self, leadership: Leadership) -> None:
+        self.told.append("nearly full")
 
     def hand_over_full(self, leadership: Leadership) -> None:
         self.told.append("full")
@@ -486,6 +494,22 @@ def test_a_leader_is_confirmed_by_what_a_follower_accepts_after_the_question(run
     run(scenario)
 
 
+def test_followers_are_told_at_once_where_the_log_begins_now(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        leading.host.told.clear()
+        asked = leading.leadership.confirming.asked
+        leading.leadership.log_start_moved()
+        assert leading.host.told == ["appended"], "followers are sent something"
+        assert leading.leadership.confirming.asked == asked + 1
+        assert not leading.leadership.is_waiting, "and nobody waits for it"
+        leading.leadership.end()
+        leading.host.told.clear()
+        leading.leadership.log_start_moved()
+        assert "appended" not in leading.host.told
+
+    run(scenario)
+
+
 def test_who_waits_for_a_confirmation_hears_when_the_leadership_ends_or_nobody_answers(run: Run) -> None:
     async def scenario(leading: Leading) -> None:
         leading.leadership.replicas.require_in_sync(1)
@@ -523,5 +547,74 @@ def test_the_broker_looks_at_the_clock_for_it_only_while_something_waits(run: Ru
         assert not leadership.is_waiting
         with pytest.raises(NotLeaderError):
             await confirming
+
+    run(scenario)
+
+
+# ---------------------------------------------------------------- a disk that is nearly full
+
+
+def test_a_nearly_full_disk_takes_markers_and_no_records_and_another_replica_is_to_lead(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        await opened(leading, 7, 0)
+        leading.host.disk_room.level = Level.RESERVED
+        for refused in (batch(), batch(7, 1, txn_no=1)):
+            with pytest.raises(ResourceExhaustedError) as refusal:
+                leading.produce(refused)
+            assert (refusal.value.context["reason"], refusal.value.retry_after_ms) == ("disk", 1_000)
+        assert leading.host.told.count("nearly full") == 2
+        ended = leading.mark(1)
+        await turn()
+        leading.acknowledge(2)
+        assert ended.result().base_offset == 1, "what was begun can be decided"
+        leading.host.disk_room.level = Level.ROOMY
+        leading.produce(batch())
+        await turn()
+        assert leading.log.log_end_offset == 3
+
+    run(scenario)
+
+
+def test_a_disk_with_little_room_begins_no_transaction_and_continues_those_that_are_open(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        await opened(leading, 7, 0)
+        leading.host.disk_room.level = Level.LOW
+        leading.produce(batch(7, 1, txn_no=1))
+        leading.produce(batch())
+        with pytest.raises(ResourceExhaustedError):
+            leading.produce(batch(7, 2, txn_no=2))
+        await turn()
+        assert leading.log.log_end_offset == 3
+        assert "nearly full" not in leading.host.told
+
+    run(scenario)
+
+
+async def opened(leading: Leading, producer_id: int, sequence: int) -> None:
+    """A transaction whose first batch is in the log."""
+    leading.produce(batch(producer_id, sequence, txn_no=1))
+    await turn()
+    (session,) = leading.host.enrolments
+    leading.leadership.enrolled(session, None)
+    await turn()
+    assert leading.log.log_end_offset == 1
+    leading.acknowledge(1)
+
+
+# ---------------------------------------------------------------- overload
+
+
+def test_a_marker_finds_a_place_where_batches_have_taken_all_others(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        await opened(leading, 7, 0)
+        leading.leadership.queue.bounds = Bounds(5, 1 << 20)
+        for _ in range(5):
+            leading.produce(batch())
+        with pytest.raises(ResourceExhaustedError):
+            leading.produce(batch())
+        ended = leading.mark(1)
+        await turn()
+        leading.acknowledge(7)
+        assert ended.result().base_offset == 6
 
     run(scenario)

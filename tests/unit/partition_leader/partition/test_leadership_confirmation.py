@@ -74,6 +74,16 @@ def test_an_answer_to_an_older_question_confirms_nothing() -> None:
     run(scenario)
 
 
+def test_an_announcement_is_a_question_for_which_nobody_waits() -> None:
+    async def scenario() -> None:
+        place = Place(ME, B, C)
+        place.confirming.announce()
+        assert place.confirming.asked == 1
+        assert not place.confirming.is_waiting
+
+    run(scenario)
+
+
 def test_all_that_may_be_elected_have_to_answer() -> None:
     async def scenario() -> None:
         place = Place(ME, B, C, min_insync=1)

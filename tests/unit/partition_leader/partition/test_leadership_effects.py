@@ -18,6 +18,7 @@ from oncelog_partition_leader.core.appends.effects import (
     Enrol,
     Fail,
     Finish,
+    LacksRoom,
     LookAtIsr,
     Refuse,
     RestartSession,
@@ -75,6 +76,9 @@ class Around:
     def hand_over_full(self, _leadership: Leadership) -> None:
         self.told.append("hand over")
 
+    def hand_over_nearly_full(self, _leadership: Leadership) -> None:
+        self.told.append("hand over, and stay")
+
     def wake_watchers(self) -> None:
         self.told.append("readers")
 
@@ -89,6 +93,7 @@ TOLD: dict[type, tuple[Effect, list[object]]] = {
     RestartSession: (RestartSession(2), [("session", 2)]),
     Enrol: (Enrol(command(7, txn=(7, 1)), NeedsEnrolment(ONE, 3)), [("the context", ONE, 3, "t")]),
     AppendFailed: (AppendFailed(FULL), ["hand over"]),
+    LacksRoom: (LacksRoom(), ["hand over, and stay"]),
     Broken: (Broken(), [("fail", "bug")]),
     Committed: (Committed([], 5), [("observed", 5), "watermark", "readers"]),
     Finish: (Finish(command()), []),

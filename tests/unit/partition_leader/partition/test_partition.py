@@ -49,3 +49,44 @@ def test_a_cut_inside_of_a_batch_claims_nothing_synced_above_the_new_end() -> No
             await partition.close(clean=True)
 
         world.run(scenario())
+
+
+class _Ear:
+    """Counts how often it was woken."""
+
+    def __init__(self) -> None:
+        self.woken = 0
+
+    def wake(self) -> None:
+        self.woken += 1
+
+
+def test_a_follower_keeps_what_its_leader_told_until_its_log_is_cut() -> None:
+    """And readers that wait there are woken by a new high watermark, and by a new epoch."""
+    with SimWorld(1) as world:
+
+        async def scenario() -> None:
+            log = await PartitionLog.open(world.node("a").disk, DIRECTORY, LogConfig(), NOW_MS)
+            data = batch(-1, -1, 3)
+            log.append_as_leader([(read_header(data), data)], 1, NOW_MS)
+            partition = LocalPartition(
+                cast(Any, FakeHost(world)), PartitionId(TOPIC_ID, 3), "orders", log, TopicConfig()
+            )
+            ear = _Ear()
+            partition.watch(cast(Any, ear))
+            partition.check_session(2, 1, hello=True)
+            assert ear.woken == 1, "the epoch is a new one"
+            assert partition.told.epoch == -1, "a hello says nothing of the log"
+            partition.watch(cast(Any, ear))
+            partition.leader_says(2, 1)
+            assert (partition.told.epoch, partition.told.high_watermark, partition.told.log_start_offset) == (2, 2, 1)
+            assert (ear.woken, partition.high_watermark) == (2, 2)
+            partition.watch(cast(Any, ear))
+            partition.leader_says(2, 1)
+            assert ear.woken == 2, "nothing is new"
+            partition.check_session(2, 2, hello=True)
+            await partition.truncate(2, 2, 0)
+            assert (partition.told.epoch, log.log_end_offset) == (-1, 0)
+            await partition.close(clean=True)
+
+        world.run(scenario())

@@ -13,6 +13,7 @@ from oncelog.types import BrokerRef
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
 from oncelog.wire.wire_errors import from_detail
+from oncelog_partition_leader.core.log.disk_levels import Level
 from oncelog_partition_leader.core.producers.producer_state import ProducerStates
 from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_partition_leader.replication.follower import Follower
@@ -32,7 +33,7 @@ class Place:
         self.log = replica.log
         self.sent = sent
         """Two batches of an offset each, as a leader wrote them in `EPOCH`."""
-        self.follower = Follower({PLACE: replica}, lambda: ME, host.tasks, host.bugs, host.disk_watch)
+        self.follower = Follower({PLACE: replica}, lambda: ME, host.tasks, host.bugs, host.disk_watch, host.disk_room)
 
     async def ask(self, *items: pb.ReplicatePartition, payload: bytes = b"", to: BrokerRef = ME) -> pb.ReplicateReply:
         ref = types_pb2.BrokerRef(broker_id=to.broker_id, incarnation=to.incarnation)
@@ -248,6 +249,19 @@ def test_while_the_disk_is_stalled_the_leader_hears_so_at_once() -> None:
     run(scenario)
 
 
+def test_a_nearly_full_disk_takes_no_copies_of_records() -> None:
+    async def scenario(place: Place) -> None:
+        await place.begun()
+        place.host.disk_room.level = Level.RESERVED
+        error = await place.refused(data(place), place.sent)
+        assert isinstance(error, errors.StorageError)
+        assert error.context["reason"] == "full", "the follower leaves the ISR at once, and holds nobody up"
+        place.host.disk_room.level = Level.LOW
+        assert (await place.one(data(place), place.sent)).log_end_offset == 2
+
+    run(scenario)
+
+
 def test_a_session_that_ended_while_the_disk_worked_acknowledges_nothing() -> None:
     async def scenario(place: Place) -> None:
         await place.begun()
@@ -268,5 +282,22 @@ def test_a_log_that_failed_takes_nothing_and_says_why() -> None:
         place.replica.fail(errors.StorageError("broken", reason="io"))
         assert isinstance(await place.refused(data(place), place.sent), errors.StorageError)
         assert len(place.host.failures) == 1
+
+    run(scenario)
+
+
+def test_an_acknowledgement_says_whether_readers_wait() -> None:
+    class Ear:
+        def wake(self) -> None:
+            pass
+
+    async def scenario(place: Place) -> None:
+        await place.begun()
+        assert not (await place.one(item())).readers_wait
+        ear: Any = Ear()
+        place.replica.watch(ear)
+        assert (await place.one(data(place, high_watermark=2), place.sent)).readers_wait, "they did until this message"
+        assert not place.replica.watchers, "the watermark has woken them"
+        assert not (await place.one(item(high_watermark=2))).readers_wait
 
     run(scenario)

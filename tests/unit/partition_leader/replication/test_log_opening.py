@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ from oncelog_partition_leader.log.data_dir.custody import Custody, read_log
 from oncelog_partition_leader.log.data_dir.trash import Trash
 from oncelog_partition_leader.log.log_config import LogConfig
 from oncelog_partition_leader.log.partition_log import PartitionLog
+from oncelog_partition_leader.log.tail_cache import TailMemory
 from oncelog_partition_leader.replication.log_opening import LogOpener
 from oncelog_partition_leader.replication.sealing import read_seal, write_seal
 from oncelog_runtime.sim.world import SimWorld
@@ -209,6 +211,39 @@ def asides(place: Place) -> list[str]:
     return [name for name in place.disk.list("logs") if "quarantined" in name]
 
 
+@pytest.mark.case("S24")
+def test_a_log_on_an_older_image_of_the_disk_vouches_for_nothing_before_this_process() -> None:
+    async def scenario(place: Place) -> None:
+        replica = place.replica(await place.written())
+        place.incarnation, place.custody._used_until, place.custody._first = 60, 50, 60
+        assert place.opener.status(replica, named=50).intact_since == 50
+        assert place.opener.status(replica, named=55).intact_since == 60, "etcd knows of a use that the disk does not"
+        assert place.opener.status(replica, named=60).intact_since == 50, "this process's own"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_logs_share_the_memory_of_their_newest_batches(count: int) -> None:
+    async def scenario(place: Place) -> None:
+        memory = TailMemory(2_000)
+        opener = LogOpener(
+            place.disk, "logs", place.trash, place.clock, place.custody, lambda: place.incarnation, memory
+        )
+        logs = []
+        for number in range(count):
+            log = await opener.open(PartitionId(TOPIC_ID, number), "orders", LogConfig(tail_cache_bytes=1 << 20))
+            logs.append(log)
+            for _ in range(20):
+                write(log, plain(tag=log.tag))
+                assert memory.bytes <= 2_000
+        for log in logs:
+            await log.close()
+        assert memory.bytes == 0, "a closed log holds nothing"
+
+    run(scenario)
+
+
 def test_a_rotten_log_is_set_aside_and_its_replica_is_not_electable_until_it_is_in_sync() -> None:
     async def scenario(place: Place) -> None:
         await (await place.written()).close(clean=False)
@@ -279,5 +314,38 @@ def test_a_log_that_is_needed_again_comes_back_from_the_trash() -> None:
         log = await place.open()
         assert contents(log) == held
         assert place.claim()[1] == 50
+
+    run(scenario)
+
+
+def test_many_logs_are_opened_with_one_listing_of_their_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With thousands of logs a listing for each of them takes longer than all the rest."""
+
+    async def scenario(place: Place) -> None:
+        listed: list[str] = []
+        list_folder = place.disk.list
+        monkeypatch.setattr(place.disk, "list", lambda path: listed.append(path) or list_folder(path))
+        for number in range(4, 14):
+            assert place.opener._asides("orders", PartitionId(TOPIC_ID, number)) == []
+        assert listed.count("logs") == 1
+        await asyncio.sleep(1)
+        place.opener._asides("orders", PLACE)
+        assert listed.count("logs") == 2, "a later look sees what others have changed"
+
+    run(scenario)
+
+
+def test_what_is_set_aside_is_seen_at_once() -> None:
+    async def scenario(place: Place) -> None:
+        log = await place.written()
+        await log.close()
+        assert place.opener._asides("orders", PLACE) == []
+        rot(place)
+        again = await place.open()
+        assert again.log_end_offset == 0, "rotten"
+        assert place.opener._asides("orders", PLACE) == [f"{DIRECTORY}.quarantined-0"]
+        await place.opener.in_sync(place.replica(again))
+        assert place.opener._asides("orders", PLACE) == []
+        assert not place.disk.exists(f"{DIRECTORY}.quarantined-0")
 
     run(scenario)

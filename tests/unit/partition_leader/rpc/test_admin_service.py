@@ -18,7 +18,7 @@ from oncelog_partition_leader.cluster.topics import Topics
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.log.topic_config import OPTIONS, TopicConfig
 from oncelog_partition_leader.rpc.admin_service import AdminService, options_of
-from oncelog_runtime.metadata.cluster_keys import OFFSETS_TOPIC
+from oncelog_runtime.metadata.cluster_keys import KIND_GROUP, OFFSETS_TOPIC, shard_writer_id
 from oncelog_runtime.serving.call_context import CALL, CallInfo
 from tests.unit.partition_leader import cluster_place
 from tests.unit.partition_leader.cluster_place import P0, P1, Place
@@ -36,7 +36,11 @@ class Serving:
         topics = Topics(config, place.view, Random(1), place.clock, place.commit, lambda: None, lambda _count: None)
         self.controller = controller(place, topics=topics)
         leadership = SimpleNamespace(
-            log=log, epoch=4, high_watermark=2, replicas=SimpleNamespace(min_insync_replicas=2)
+            topic="t",
+            log=log,
+            epoch=4,
+            high_watermark=2,
+            replicas=SimpleNamespace(min_insync_replicas=2, committed=(), followers={}),
         )
         self.led: dict[PartitionId, Any] = {
             P0: SimpleNamespace(topic="t", require_leadership=lambda: leadership, fail=self.failed.append)
@@ -251,9 +255,43 @@ def test_records_are_deleted_below_the_high_watermark_as_first_asked() -> None:
         assert await delete(-1) == 2
         leadership.high_watermark = 5
         assert await delete(-1) == 2, "a copy of the call deletes no more than the call"
-        partition.topic = OFFSETS_TOPIC
+        partition.topic = leadership.topic = OFFSETS_TOPIC
         with pytest.raises(errors.InvalidTopicError):
             await delete(1)
         assert deleted == [1, 2, 2]
+
+    run(scenario)
+
+
+def test_the_owner_of_a_shard_alone_shortens_its_log() -> None:
+    async def scenario(serving: Serving) -> None:
+        partition = serving.led[P0]
+        partition.id, partition.topic, deleted = P0, OFFSETS_TOPIC, []
+        leadership, writer_id = partition.require_leadership(), shard_writer_id(KIND_GROUP, 0)
+        epochs = {writer_id: SimpleNamespace(producer_epoch=7), 5: SimpleNamespace(producer_epoch=7)}
+        leadership.topic = OFFSETS_TOPIC
+        leadership.log = SimpleNamespace(producers=SimpleNamespace(producer=epochs.get))
+
+        async def delete_before(offset: int) -> int:
+            deleted.append(offset)
+            return offset
+
+        partition.delete_before = delete_before
+
+        async def delete(writer_id: int, epoch: int) -> None:
+            request = pb.DeleteRecordsRequest(
+                topic_id=P0.topic_id, partition=0, before_offset=1, writer_id=writer_id, writer_epoch=epoch
+            )
+            await serving.service.delete_records(request, b"")
+
+        for other in (0, 5, shard_writer_id(KIND_GROUP, 1)):
+            with pytest.raises(errors.InvalidTopicError):
+                await delete(other, 7)
+        for epoch in (6, 8):
+            with pytest.raises(errors.InvalidProducerEpochError):
+                await delete(writer_id, epoch)
+        assert not deleted
+        await delete(writer_id, 7)
+        assert deleted == [1]
 
     run(scenario)

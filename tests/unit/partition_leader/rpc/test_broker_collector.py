@@ -84,6 +84,12 @@ def test_a_follower_and_a_failed_log_say_nothing_of_the_partition() -> None:
     assert not [name for name in found if "partition=" in name]
 
 
+def test_compaction_is_told_of_all_replicas() -> None:
+    found = told(broker([led(0), led(1)]))
+    names = ("passes_total", "failures_total", "read_bytes_total", "removed_bytes_total", "dirty_bytes")
+    assert [found[f"oncelog_compaction_{name}"] for name in names] == [3, 2, 90, 40, 14]
+
+
 def test_a_stalled_disk_is_told() -> None:
     assert told(broker([]))["oncelog_disk_stalled"] == 0
     assert told(broker([], stalled=True))["oncelog_disk_stalled"] == 1

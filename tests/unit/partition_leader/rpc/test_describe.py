@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from oncelog.types import BrokerRef
 from oncelog.v1 import partition_pb2 as pb
 from oncelog_partition_leader.log.log_config import LogConfig
 from oncelog_partition_leader.log.partition_log import PartitionLog
@@ -89,13 +90,21 @@ def test_the_ends_of_a_led_log() -> None:
     async def test(disk: SimDisk) -> None:
         log = await filled(disk, plain(count=3), batch(7, 0, 4, txn=TXN))
         leadership: Any = SimpleNamespace(
-            log=log, epoch=9, high_watermark=5, replicas=SimpleNamespace(min_insync_replicas=2)
+            log=log,
+            epoch=9,
+            high_watermark=5,
+            replicas=SimpleNamespace(
+                min_insync_replicas=2,
+                committed=(BrokerRef(1, 11), BrokerRef(2, 12)),
+                followers={2: SimpleNamespace(end=7), 4: SimpleNamespace(end=-1), 3: SimpleNamespace(end=5)},
+            ),
         )
         answer = pb.DescribedPartition()
         describe(leadership, answer)
         assert (answer.leader_epoch, answer.log_start_offset, answer.high_watermark) == (9, 0, 5)
         assert (answer.last_stable_offset, answer.log_end_offset, answer.open_transactions) == (3, 7, 1)
         assert (answer.size_bytes, answer.min_insync_replicas) == (log.size_bytes, 2)
+        assert [(item.broker_id, item.log_end_offset) for item in answer.lagging] == [(3, 5), (4, -1)]
 
     run(test)
 

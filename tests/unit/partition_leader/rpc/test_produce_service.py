@@ -48,7 +48,7 @@ class Producing:
         self.leads = leads
         self.refuses = refuses
         self.commands: list[Any] = []
-        log = SimpleNamespace(max_message_bytes=100, segment_bytes=100)
+        log = SimpleNamespace(max_message_bytes=100, segment_bytes=100, is_compacted=False)
         self.partition = SimpleNamespace(
             topic="orders", id=P0, require_leadership=self._leadership, topic_config=SimpleNamespace(log=log)
         )
@@ -58,7 +58,7 @@ class Producing:
         unused: Any = None
         self.service = ProduceService(config, clock, unused, replicas, unused)
         monkeypatch.setattr(module, "read_client_batch", lambda *_: header(-1))
-        monkeypatch.setattr(module, "check_payload", lambda *_: None)
+        monkeypatch.setattr(module, "check_payload", lambda *_, **__: None)
 
     def _leadership(self) -> Any:
         if not self.leads:

@@ -236,6 +236,26 @@ def test_what_was_refused_and_what_an_operator_did_is_recorded(policy: Policy) -
     assert (done["principal"], done["allowed"], done["method"]) == ("User:root", True, "PartitionLeader.DeleteTopic")
 
 
+def test_an_operator_who_removes_a_member_needs_delete_on_the_group_and_is_recorded(policy: Policy) -> None:
+    log = policy.audit
+    assert isinstance(log, Log)
+    served = Served(methods.GROUP_HEARTBEAT)
+    leave = co.GroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=-1)
+    served.call(policy, leave)
+    assert not log.lines, "a member that leaves is no news"
+    removal = co.GroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=-1, by_operator=True)
+    with pytest.raises(errors.GroupAuthorizationError, match="may not DELETE"):
+        served.call(policy, removal)
+    policy.replace([rule(Operation.DELETE, "g", ResourceType.GROUP, "User:bob")], [], {})
+    served.call(policy, removal, who="User:bob")
+    refused, done = log.lines
+    assert (refused["principal"], refused["allowed"], refused["operation"]) == ("User:ann", False, "DELETE")
+    assert (done["principal"], done["allowed"], done["resource"]) == ("User:bob", True, "g")
+    removal.member_epoch = 0
+    with pytest.raises(errors.GroupAuthorizationError, match="may not READ"):
+        served.call(policy, removal, who="User:bob")
+
+
 def test_a_refusal_steers_no_terminal(policy: Policy) -> None:
     with pytest.raises(errors.TopicAuthorizationError) as caught:
         Served(methods.DELETE_TOPIC).call(policy, pb.DeleteTopicRequest(topic="a\x1b[31m\nb"))

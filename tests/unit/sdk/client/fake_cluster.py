@@ -105,6 +105,9 @@ class FakeCluster:
         self.lies: dict[str, Lie] = {}
         self.answers: dict[str, Answer] = {}
         self.down: set[str] = set()
+        self.racks = [""] * len(BROKERS)
+        self.answering: set[str] = set()  # followers that answer readers
+        self.watermarks: dict[str, int] = {}  # of brokers that know of less than the end of their logs
         self.next_producer_id = 100
         self.next_txn_no = 1
         self.ended: dict[int, int] = {}
@@ -223,8 +226,8 @@ class FakeCluster:
         if self.controller is not None:
             reply.controller.CopyFrom(refs[self.controller])
             reply.controller_term = 3
-        for ref, where in zip(refs, BROKERS, strict=True):
-            reply.brokers.add(broker=ref, address=where)
+        for ref, where, rack in zip(refs, BROKERS, self.racks, strict=True):
+            reply.brokers.add(broker=ref, address=where, rack=rack)
         for owners in (reply.transaction_shards, reply.group_shards):
             owners.add(shard=0, address=COORDINATOR, epoch=1)
         every = [TOPIC] if request.all_topics and self.topic_exists else []
@@ -236,6 +239,7 @@ class FakeCluster:
             topic.topic_id = topic_id
             for number, leader in self.leaders.items():
                 info = topic.partitions.add(partition=number, leader_epoch=self.epochs[number])
+                info.replicas.extend(range(len(BROKERS)))
                 if leader is not None:
                     info.leader.CopyFrom(refs[BROKERS.index(leader)])
         return reply, b""
@@ -315,7 +319,8 @@ class FakeCluster:
                 continue
             log = self.logs[PartitionId(item.topic_id, item.partition)]
             found = reply.partitions.add(topic_id=item.topic_id, partition=item.partition)
-            if self.leaders[item.partition] != address:
+            may_answer = request.follower_may_answer and address in self.answering
+            if self.leaders[item.partition] != address and not may_answer:
                 found.error.CopyFrom(to_detail(errors.NotLeaderError()))
                 continue
             if not log.start <= item.fetch_offset <= log.end:
@@ -325,7 +330,7 @@ class FakeCluster:
             ends = [header.next_offset for header, _ in iter_batches(data)]
             found.length = len(data)
             found.next_offset = max([item.fetch_offset, *ends])
-            found.high_watermark = found.last_stable_offset = log.end
+            found.high_watermark = found.last_stable_offset = max(self.watermarks.get(address, log.end), *ends, 0)
             found.leader_epoch = self.epochs[item.partition]
             found.aborted.extend(self.aborted)
             parts.append(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from random import Random
@@ -158,3 +159,24 @@ def test_an_error_of_work_in_a_thread_names_the_record() -> None:
             client.process(TOPIC, TOPIC, lambda record: 1 / 0, group_id="g")
         assert raised.value.context["offset"] == "0"
     assert cluster.requests("SendOffsets") == []
+
+
+def test_works_that_the_log_remembers_are_entered_without_await() -> None:
+    cluster = FakeCluster()
+    append(cluster, [b"1", b"2"])
+    seen: list[tuple[bytes, bool]] = []
+    with sync.Client(BROKERS, transport=cluster, clock=SystemClock(), random=Random(1)) as client:
+        ScriptedGroup(cluster, 0)
+        with client.once(TOPIC, group_id="g", reading={"fetch_max_wait_ms": 50}) as once:
+            for work in once.each():
+                with contextlib.suppress(ZeroDivisionError), work:
+                    assert work.fencing > 0
+                    work.send(TOPIC, work.record.value, partition=1)
+                    if not seen:
+                        raise ZeroDivisionError
+                seen.append((work.record.value, work.is_committed))
+                if work.is_committed and work.record.value == b"2":
+                    break
+    assert seen == [(b"1", False), (b"1", True), (b"2", True)]
+    assert cluster.values(1) == [b"1", b"2"]
+    assert [request.offsets[0].offset for request in cluster.requests("SendOffsets")] == [0, 1, 2]

@@ -135,3 +135,23 @@ def test_a_topic_that_is_gone_is_lost_whole(cluster: FakeCluster, caplog: pytest
     cluster.create_again()
     assert values(failOnDataLoss="false") == []
     assert "offsets 0 to 1 of partition 0 of orders are lost" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "broker"),
+    [
+        ({}, "", BROKERS[0]),
+        ({"clientRack": "b"}, "", BROKERS[1]),
+        ({"kafka.client.rack": "b"}, "", BROKERS[1]),
+        ({}, "b", BROKERS[1]),
+        ({"clientRack": "a"}, "b", BROKERS[0]),
+    ],
+)
+def test_a_task_reads_in_the_rack_of_the_option_or_of_its_executor(
+    cluster: FakeCluster, options: dict[str, str], environment: str, broker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.racks[:] = ["a", "b"]
+    cluster.answering.add(BROKERS[1])
+    monkeypatch.setenv("ONCELOG_CLIENT_RACK", environment)
+    assert values(**options) == [b"old", b"old too"]
+    assert {address for address, method, _ in cluster.calls if method.endswith(".Fetch")} == {broker}

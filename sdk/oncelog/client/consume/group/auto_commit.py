@@ -20,7 +20,7 @@ from oncelog.client.consume.offsets import OffsetAndMetadata, as_partitions
 from oncelog.client.consume.positions import Place, Positions
 from oncelog.client.home.context import now_ms
 from oncelog.config import ConsumerConfig
-from oncelog.delivery_presets import AT_LEAST_ONCE, AT_MOST_ONCE
+from oncelog.delivery_presets import AT_LEAST_ONCE, AT_MOST_ONCE, EXACTLY_ONCE
 from oncelog.types import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -32,6 +32,7 @@ class AutoCommit:
     def __init__(self, config: ConsumerConfig, offsets: GroupOffsets, positions: Positions) -> None:
         self._is_on = config.enable_auto_commit and config.delivery != AT_MOST_ONCE
         self._leaves_last_read_out = config.delivery == AT_LEAST_ONCE
+        self._is_exactly_once = config.delivery == EXACTLY_ONCE
         self._interval_ms = config.auto_commit_interval_ms
         self._offsets = offsets
         self._positions = positions
@@ -53,6 +54,14 @@ class AutoCommit:
         is_first, self._next_ms = self._next_ms < 0, now_ms() + self._interval_ms
         if not is_first and (self._task is None or self._task.done()) and (offsets := self._news(None)):
             self._task = asyncio.get_running_loop().create_task(self._commit(offsets), name="oncelog-commit")
+
+    def check_by_hand(self) -> None:
+        """Raises `IllegalStateError` where a preset leaves the offsets to transactions."""
+        if self._is_exactly_once:
+            raise errors.IllegalStateError(
+                "delivery='exactly_once' commits offsets with the transaction of what was made of the records:"
+                " await txn.send_offsets(records)"
+            )
 
     def caller_committed(self, partitions: Iterable[tuple[str, int]]) -> None:
         """The caller has said how far it is here, and knows better than rule 4."""

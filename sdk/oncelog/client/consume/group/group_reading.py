@@ -90,6 +90,14 @@ class GroupReading:
         """True from `subscribe` on, until the consumer unsubscribes or closes."""
         return self._member is not None
 
+    def check_inactive(self) -> None:
+        """Raises `IllegalStateError` while the group assigns partitions."""
+        if self.is_active:
+            raise errors.IllegalStateError(
+                "the group assigns partitions to this consumer: call unsubscribe() first, or make one that subscribes to"
+                " nothing, as in client.consumer(group_id='billing')"
+            )
+
     @property
     def membership(self) -> Membership | None:
         """The membership, if there is one."""

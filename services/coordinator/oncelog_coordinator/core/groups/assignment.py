@@ -15,7 +15,7 @@ from oncelog_coordinator.core.groups.subscriptions import Meanings
 
 def notice_topics(draft: Draft, meanings: Meanings) -> None:
     """Raises the epoch when the topics that the members mean have changed since the last assignment."""
-    if draft.group.seen is meanings.topology or draft.record.epoch > draft.record.assignment_epoch:
+    if draft.group.seen == meanings.number or draft.record.epoch > draft.record.assignment_epoch:
         return  # nothing new, or the assignment that is due takes the new topics anyway
     if meanings.partitions_of(draft.members()) != draft.record.topics:
         draft.raise_epoch()

@@ -4,8 +4,7 @@ Rule 1: every partition of a topic that some member subscribes to is given to ex
 Rule 2: equal input gives equal output: members are taken in the order of their instance id, or else their member id.
 Rule 3: `sticky` (the default) is balanced, and moves no partition that need not move; `range` gives each member
         neighbouring partitions of each topic; `round_robin` deals all partitions out one by one.
-Rule 4: where racks are known, `sticky` and `range` prefer a member in a rack with a replica, within what balance allows.
-        `round_robin` has no choice to make and ignores racks.
+Rule 4: where racks are known, all of them prefer a member in a rack with a replica, within what balance allows.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import Final
 
 from oncelog.errors import UnsupportedAssignorError
 from oncelog.types import PartitionId
+from oncelog_coordinator.core.groups.round_robin import round_robin
 from oncelog_coordinator.core.groups.sticky import Subscriber, Where, sticky
 
 Assignment = dict[str, frozenset[PartitionId]]
@@ -46,7 +46,7 @@ def preferred(votes: Iterable[str]) -> str:
     return min(counts, key=lambda name: (-counts[name], name)) if counts else DEFAULT
 
 
-# ---------------------------------------------------------------- range and round_robin
+# ---------------------------------------------------------------- range
 
 
 @dataclass(slots=True)
@@ -98,23 +98,9 @@ def _near(
             yield share.member_id, partition
 
 
-def _round_robin(subscribers: Sequence[Subscriber], where: Where) -> Assignment:
-    given: dict[str, list[PartitionId]] = {one.member_id: [] for one in subscribers}
-    turn = 0
-    for topic_id, count in sorted(where.partitions.items()):
-        if not any(topic_id in one.topics for one in subscribers):
-            continue
-        for number in range(count):
-            while topic_id not in subscribers[turn % len(subscribers)].topics:
-                turn += 1
-            given[subscribers[turn % len(subscribers)].member_id].append(PartitionId(topic_id, number))
-            turn += 1
-    return {member_id: frozenset(partitions) for member_id, partitions in given.items()}
-
-
 _ASSIGNORS: Final[dict[str, Callable[[Sequence[Subscriber], Where], Assignment]]] = {
     "range": _range,
-    "round_robin": _round_robin,
+    "round_robin": round_robin,
     "sticky": sticky,
 }
 NAMES: Final = tuple(_ASSIGNORS)

@@ -30,8 +30,8 @@ class Group:
     revoking_since_ms: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Member -> (number of the assignment that takes partitions from it, since when it has to let them go)."""
     assigned_ms: int = 0
-    seen: object = None
-    """The topology that `record.topics` was last compared with."""
+    seen: int = 0
+    """The number of the topics (`Meanings.number`) that `record.topics` was last compared with; 0 = of none."""
 
     @property
     def is_gone(self) -> bool:

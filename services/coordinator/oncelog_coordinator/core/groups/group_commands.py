@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from oncelog.types import PartitionId
 from oncelog_coordinator.core.decision import Command, Effect, Note
@@ -23,6 +23,11 @@ class Topology:
     """Topic id -> number of partitions."""
     racks: Mapping[PartitionId, frozenset[str]] = field(default_factory=dict)
 
+    @property
+    def content(self) -> tuple[object, ...]:
+        """Everything but the revision: two with the same content mean the same topics."""
+        return self.topic_ids, self.partitions, self.racks
+
     def is_older_than(self, metadata: tuple[int, int]) -> bool:
         """True when a group was assigned from newer metadata. After a restore of etcd, revisions begin again."""
         return self.metadata[0] == metadata[0] and self.metadata[1] < metadata[1]
@@ -40,6 +45,7 @@ class Join:
 class Heartbeat(Command["HeartbeatReply"]):
     """A member joins (epoch 0), goes on, or leaves (-1; static members may be away with -2)."""
 
+    is_vital: ClassVar[bool] = True
     group_id: str
     member_id: str
     epoch: int

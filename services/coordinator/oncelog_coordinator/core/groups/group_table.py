@@ -9,8 +9,8 @@ Rule 3: a heartbeat that changes nothing is answered without an append, but for 
         whose appends are refused, keeps no member for longer than that, which is less than a session.
 Rule 4: an assignment is computed only from metadata as new as that of the one before: a new owner of the shard whose view of
         the cluster lags behind takes no topic from its readers.
-Rule 5: an offset is committed for a partition by the member that owns it, in an epoch from the partition's own to the member's
-        (KIP-1251). While a group has members, only they commit.
+Rule 5: a group is looked at when something of it may have changed with time, and not before: nothing here is asked again and
+        again while it waits for something else (an offset that is used, newer topics).
 """
 
 from __future__ import annotations
@@ -21,12 +21,8 @@ from typing import Final
 
 from oncelog.errors import (
     CoordinatorLoadInProgressError,
-    FencedMemberEpochError,
-    NonEmptyGroupError,
-    OncelogError,
     PolicyViolationError,
     ResourceExhaustedError,
-    StaleMemberEpochError,
 )
 from oncelog.types import PartitionId
 from oncelog_coordinator.core.decision import Decision, Effect, LogRecord, Note
@@ -44,6 +40,7 @@ from oncelog_coordinator.core.groups.group_commands import (
     Membership,
     SeeTopics,
     TopicsSeen,
+    Topology,
 )
 from oncelog_coordinator.core.groups.group_records import (
     GroupRecord,
@@ -55,9 +52,14 @@ from oncelog_coordinator.core.groups.group_records import (
 from oncelog_coordinator.core.groups.reconcile import Shown, reconciled
 from oncelog_coordinator.core.groups.states import MemberState
 from oncelog_coordinator.core.groups.subscriptions import Meanings
-from oncelog_coordinator.core.groups.timeouts import ended_by_time, ends_ms, forgotten_by_time, next_due_ms
+from oncelog_coordinator.core.groups.timeouts import (
+    ended_by_time,
+    ends_ms,
+    forgotten_by_time,
+    looked_at_for_expiry_ms,
+    next_due_ms,
+)
 from oncelog_coordinator.core.limits import Limits
-from oncelog_coordinator.core.offsets.offset_commands import Member
 from oncelog_coordinator.core.transactions.commands import Tick
 from oncelog_coordinator.core.transactions.records import Tombstone
 from oncelog_coordinator.core.transactions.timeouts import Deadlines
@@ -66,19 +68,30 @@ _TICK_BYTES: Final = 1 << 20
 """A `Tick` looks at no further groups once its records are about this large."""
 Expire = Callable[[str, int], tuple[LogRecord, ...] | None]
 """`expire(group_id, before_ms)`: the records that remove the group's offsets; None while they have to stay."""
+Used = Callable[[str], int | None]
+"""`used(group_id)`: when the newest of the group's offsets was committed; None while a transaction holds one."""
 
 
 def _no_offsets(_group_id: str, _before_ms: int) -> tuple[LogRecord, ...]:
     return ()
 
 
+def _never_used(_group_id: str) -> int:
+    return 0
+
+
 class GroupTable:
     """Holds the members of all groups of one shard."""
 
-    def __init__(self, limits: Limits | None = None, expire: Expire = _no_offsets) -> None:
+    def __init__(self, limits: Limits | None = None, expire: Expire = _no_offsets, used: Used = _never_used) -> None:
         self.limits = limits or Limits()
         self.groups: dict[str, Group] = {}
+        self._inhabited: set[str] = set()
+        """Groups with members, or with ids of memberships that have ended: what `max_groups` counts."""
         self._expire = expire
+        self._used = used
+        self._lagging: dict[str, None] = {}
+        """Groups that wait until this process has seen topics as new as those of their assignment."""
         self._meanings: Meanings | None = None
         self._deadlines = Deadlines()
         self._confirmed_ms = 0
@@ -121,44 +134,6 @@ class GroupTable:
         members = tuple(sorted(group.members.values(), key=lambda member: member.order))
         return Membership(group.state(), group.record, members)
 
-    # ------------------------------------------------------------ fences of commits
-
-    def require_member(self, member: Member) -> None:
-        """Raises the named error unless this member may commit offsets of the group (rule 5)."""
-        group = self.groups.get(member.group_id)
-        if not member.member_id:
-            if group is not None and group.members:
-                raise NonEmptyGroupError(
-                    "the group has members, and only they commit its offsets: stop them first, or use another group id",
-                    group=member.group_id,
-                    members=len(group.members),
-                )
-            return
-        found = membership.require_member(Draft(group or Group(GroupRecord(member.group_id))), member.member_id)
-        if found.is_away or member.member_epoch > found.epoch:
-            raise FencedMemberEpochError(
-                "the member's epoch is not the one that the group knows: nothing was committed",
-                member_epoch=member.member_epoch,
-                current_epoch=found.epoch,
-            )
-
-    def refusal(self, member: Member, partition: PartitionId) -> OncelogError | None:
-        """Returns why a member that may commit may not commit for this partition; None = it may."""
-        if not member.member_id:
-            return None
-        found = self.groups[member.group_id].members[member.member_id]
-        owned_since = found.assigned.get(partition, found.revoking.get(partition))
-        if owned_since is not None and owned_since <= member.member_epoch:
-            return None
-        return StaleMemberEpochError(
-            "the member does not own this partition (in this epoch): its new owner goes on from the offset that was "
-            "committed before, so leave it alone",
-            topic_id=partition.topic_id,
-            partition=partition.partition,
-            member_epoch=member.member_epoch,
-            owned_since_epoch=-1 if owned_since is None else owned_since,
-        )
-
     # ------------------------------------------------------------ heartbeats
 
     def _heartbeat(self, command: Heartbeat, now_ms: int) -> Decision:
@@ -182,8 +157,11 @@ class GroupTable:
 
     def _group(self, group_id: str, is_join: bool) -> Group:
         group = self.groups.get(group_id)
-        if is_join and group is None and len(self.groups) >= self.limits.max_groups:
-            raise ResourceExhaustedError("too many groups with members in this shard", limit=self.limits.max_groups)
+        if is_join and group_id not in self._inhabited and len(self._inhabited) >= self.limits.max_groups:
+            raise ResourceExhaustedError(
+                "too many groups with members in this shard: use fewer group ids, or try again when others have ended",
+                limit=self.limits.max_groups,
+            )
         return group or Group(GroupRecord(group_id))
 
     @staticmethod
@@ -198,14 +176,12 @@ class GroupTable:
 
     def _assigned(self, draft: Draft, now_ms: int) -> tuple[Note, ...]:
         """Computes the assignment when it is due; the note says so."""
-        if self._meanings is None or not draft.has_members() or self._lags(draft, now_ms):
+        if self._meanings is None or not draft.has_members() or self._lags(draft.record, now_ms):
             return ()
         assignment.notice_topics(draft, self._meanings)
         group_id = draft.record.group_id
         if not assignment.is_due(draft, now_ms, self.limits.group_assignment_interval_ms):
-            new = (
-                draft.group.seen is not self._meanings.topology and draft.record.epoch == draft.record.assignment_epoch
-            )
+            new = draft.group.seen != self._meanings.number and draft.record.epoch == draft.record.assignment_epoch
             return (Compared(group_id),) if new else ()
         assignment.compute(draft, self._meanings)
         for member in draft.members():
@@ -213,10 +189,10 @@ class GroupTable:
                 draft.put(reconciled(member, draft.record.assignment_epoch, Shown(), lambda _: False))
         return (Assigned(group_id, now_ms),)
 
-    def _lags(self, draft: Draft, now_ms: int) -> bool:
+    def _lags(self, record: GroupRecord, now_ms: int) -> bool:
         """True while this process knows older topics than the last assignment was made from; not for long (rule 4)."""
         assert self._meanings is not None
-        return now_ms < self._believes_from_ms and self._meanings.topology.is_older_than(draft.record.metadata)
+        return now_ms < self._believes_from_ms and self._meanings.topology.is_older_than(record.metadata)
 
     def _require_room(self, draft: Draft) -> None:
         """Raises when the subscribed topics have more partitions than an assignment may have."""
@@ -316,8 +292,7 @@ class GroupTable:
         elif isinstance(record, Tombstone):
             self._apply_tombstone(record.key)
         elif isinstance(record, TopicsSeen):
-            self._meanings = Meanings(record.topology)
-            self._notice_topics()
+            self._see(record.topology)
         else:
             self._apply_note(record)
 
@@ -330,10 +305,10 @@ class GroupTable:
         elif isinstance(note, Assigned):
             assert self._meanings is not None, "an assignment needs topics"
             group = self._known(note.group_id)
-            group.assigned_ms, group.seen = note.now_ms, self._meanings.topology
+            group.assigned_ms, group.seen = note.now_ms, self._meanings.number
         elif isinstance(note, Compared):
             assert self._meanings is not None, "topics were compared with"
-            self._known(note.group_id).seen = self._meanings.topology
+            self._known(note.group_id).seen = self._meanings.number
         elif isinstance(note, Confirmed):
             self._confirmed_ms = note.now_ms
         else:
@@ -345,6 +320,7 @@ class GroupTable:
     def _apply_member(self, record: MemberRecord) -> None:
         group = self._known(record.group_id)
         group.put(record)
+        self._inhabited.add(record.group_id)
         if record.state is MemberState.LEFT:
             crowded = len(group.left) > self.limits.max_left_members
             due_ms = 0 if crowded else record.left_ms + self.limits.group_forget_member_ms
@@ -356,14 +332,24 @@ class GroupTable:
         slot, group_id = parsed
         group = self._known(group_id)
         group.drop(slot)
+        if not group.members and not group.left:
+            self._inhabited.discard(group_id)
         if group.is_gone:
             del self.groups[group_id]
 
-    def _notice_topics(self) -> None:
-        """Has a `Tick` look at every group that has members: its topics may have changed."""
-        for group_id, group in self.groups.items():
-            if group.members:
-                self._deadlines.watch(group_id, 0)
+    def _see(self, topology: Topology) -> None:
+        """Has a `Tick` look at every group that has members, as its topics may have changed. The same topics as of a newer
+        revision are news only to groups that wait for it.
+        """
+        if self._meanings is not None and self._meanings.topology.content == topology.content:
+            self._meanings.topology = topology
+            looked_at = list(self._lagging)
+        else:
+            self._meanings = Meanings(topology, 1 if self._meanings is None else self._meanings.number + 1)
+            looked_at = [group_id for group_id, group in self.groups.items() if group.members]
+        self._lagging.clear()
+        for group_id in looked_at:
+            self._deadlines.watch(group_id, 0)
 
     def _known(self, group_id: str) -> Group:
         return self.groups.setdefault(group_id, Group(GroupRecord(group_id)))
@@ -371,10 +357,27 @@ class GroupTable:
     def _watch(self, group_id: str, since_ms: int = -1) -> None:
         """Notes when to look at the group; after a look at `since_ms` that is not at once."""
         group = self.groups.get(group_id)
-        due_ms = None if group is None else next_due_ms(group, self.limits)
-        if due_ms is not None:
-            pause_ms = self.limits.group_assignment_interval_ms
-            self._deadlines.watch(group_id, max(due_ms, since_ms + pause_ms) if since_ms >= 0 else due_ms)
+        if group is None:
+            return
+        pause_ms = self.limits.group_assignment_interval_ms
+        for due_ms in (
+            next_due_ms(group, self.limits),
+            self._assignable_ms(group, since_ms),
+            looked_at_for_expiry_ms(group.record, self._used(group_id), since_ms, self.limits),
+        ):
+            if due_ms is not None:
+                self._deadlines.watch(group_id, max(due_ms, since_ms + pause_ms) if since_ms >= 0 else due_ms)
+
+    def _assignable_ms(self, group: Group, since_ms: int) -> int | None:
+        """Returns when the group may be assigned again; None = when its members or the topics have changed."""
+        if self._meanings is None or not group.members:
+            return None
+        if self._lags(group.record, since_ms):
+            self._lagging[group.record.group_id] = None
+            return self._believes_from_ms
+        if group.record.epoch == group.record.assignment_epoch:
+            return None
+        return group.assigned_ms + self.limits.group_assignment_interval_ms
 
     def _watch_group(self, record: GroupRecord) -> None:
         if record.epoch > record.assignment_epoch:
@@ -390,6 +393,8 @@ class GroupTable:
         for group_id, group in self.groups.items():
             assert group.record.group_id == group_id
             group.check()
+            assert (group_id in self._inhabited) == bool(group.members or group.left)
+        assert self._inhabited <= self.groups.keys()
         if any(group.members for group in self.groups.values()):
             assert self._deadlines.next_ms is not None, "members are there, and no time-out is"
 

@@ -4,7 +4,7 @@ Rule 1: while a group has members, only its members commit, each for the partiti
         is a simple one, and the last commit counts.
 Rule 2: offsets are not deleted under members that read them.
 Rule 3: a group that had members and has none is removed with its offsets after `group_retention_ms`, unless an offset was
-        committed since or an open transaction holds one.
+        committed since or an open transaction holds one. Old offsets of topics that are gone go as well (`GoneTopics`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from oncelog_coordinator.core.groups.group_commands import (
 )
 from oncelog_coordinator.core.groups.group_records import GroupRecord, MemberRecord, MembershipRecord
 from oncelog_coordinator.core.groups.group_table import GroupTable
+from oncelog_coordinator.core.groups.member_fences import MemberFences
 from oncelog_coordinator.core.groups.timeouts import expires_ms
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.offsets.offset_commands import DeleteOffsets, DescribeGroup, GroupView, ListGroups
@@ -41,8 +42,8 @@ class GroupShardTable:
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
-        self.groups = GroupTable(self.limits, self._expire)
-        self.offsets = OffsetTable(self.limits, self.groups)
+        self.groups = GroupTable(self.limits, self._expire, self._used)
+        self.offsets = OffsetTable(self.limits, MemberFences(self.groups.groups))
 
     # ------------------------------------------------------------ reading
 
@@ -108,6 +109,9 @@ class GroupShardTable:
     def _expire(self, group_id: str, before_ms: int) -> tuple[LogRecord, ...] | None:
         return self.offsets.expiry_of(group_id, before_ms)
 
+    def _used(self, group_id: str) -> int | None:
+        return self.offsets.used_ms(group_id)
+
     # ------------------------------------------------------------ writing
 
     def decode(self, key: str, value: bytes | None) -> GroupLogRecord | MembershipRecord:
@@ -126,7 +130,7 @@ class GroupShardTable:
         )
         if of_groups:
             self.groups.apply(record)
-        else:
+        if not of_groups or isinstance(record, TopicsSeen):
             self.offsets.apply(record)
 
     def check(self) -> None:

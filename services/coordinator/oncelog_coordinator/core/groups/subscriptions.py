@@ -75,10 +75,15 @@ def require_room(member: MemberRecord, others: Iterable[MemberRecord], limits: L
 
 
 class Meanings:
-    """Finds the topics of subscriptions in one topology; each pattern is matched once."""
+    """Finds the topics of subscriptions; each pattern is matched once.
 
-    def __init__(self, topology: Topology) -> None:
+    `number` counts the topologies that had other topics than the one before; `topology` may become one as of a newer
+    revision with the same topics.
+    """
+
+    def __init__(self, topology: Topology, number: int = 1) -> None:
         self.topology = topology
+        self.number = number
         self._matched: dict[str, frozenset[str]] = {}
 
     def topics_of(self, wants: Subscription) -> frozenset[str]:

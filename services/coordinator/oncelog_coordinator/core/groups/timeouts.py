@@ -44,16 +44,11 @@ def forgotten_by_time(group: Group, now_ms: int, limits: Limits) -> Iterator[Mem
 
 
 def next_due_ms(group: Group, limits: Limits) -> int | None:
-    """Returns when something of the group is due; None = never."""
+    """Returns when a membership, or the id of an ended one, runs out of time; None = never."""
     due = [ends_ms(group, member, limits) for member in group.members.values()]
     if group.left:
         oldest_ms = min(member.left_ms for member in group.left.values())
         due.append(oldest_ms + (0 if len(group.left) > limits.max_left_members else limits.group_forget_member_ms))
-    record = group.record
-    if group.members and record.epoch > record.assignment_epoch:
-        due.append(group.assigned_ms + limits.group_assignment_interval_ms)
-    if record.emptied_ms:
-        due.append(record.emptied_ms + limits.group_retention_ms)
     return min(due, default=None)
 
 
@@ -65,3 +60,15 @@ def expires_ms(record: GroupRecord, committed_ms: int, limits: Limits) -> int:
     if not record.emptied_ms:
         return 0
     return max(record.emptied_ms, committed_ms) + limits.group_retention_ms
+
+
+def looked_at_for_expiry_ms(record: GroupRecord, used_ms: int | None, now_ms: int, limits: Limits) -> int | None:
+    """Returns when a group without members may have expired, or may first be found free to; None = it is kept.
+
+    `used_ms`: as `committed_ms`; None while an open transaction holds an offset: its end is not known yet. Such a group is
+    looked at about as often as the outcome of that transaction is asked for.
+    """
+    expiry_ms = expires_ms(record, used_ms or 0, limits)
+    if not expiry_ms or used_ms is not None:
+        return expiry_ms or None
+    return max(expiry_ms, now_ms + limits.group_resolve_after_ms)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from oncelog.errors import OncelogError
 from oncelog.types import PartitionId
@@ -49,6 +49,18 @@ class FetchOffsets(Command["tuple[OffsetValue, ...]"]):
     require_stable: bool = False
 
 
+class Enrolled(NamedTuple):
+    """How a group was enrolled in a transaction: by which epoch of the transaction shard (None: it had offsets in it already),
+    and how many ended transactions its own shard had forgotten before that (`EndedLedger.forgotten`).
+    """
+
+    coordinator_epoch: int | None = None
+    forgotten: int = 0
+
+
+ENROLLED_BEFORE: Final = Enrolled()
+
+
 @dataclass(frozen=True, slots=True)
 class SendOffsets(Command[None]):
     """Offsets that commit with a transaction, in which the group has been durably enrolled before."""
@@ -58,12 +70,14 @@ class SendOffsets(Command[None]):
     member: Member
     sequence: int
     offsets: tuple[OffsetValue, ...]
+    enrolled: Enrolled = ENROLLED_BEFORE
 
 
 @dataclass(frozen=True, slots=True)
 class GroupMarker(Command[None]):
     """Carries the outcome of a transaction to one group."""
 
+    is_vital: ClassVar[bool] = True
     group_id: str
     txn_producer_id: int
     txn_no: int

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import Any, Final, NamedTuple, NotRequired, TypedDict
 
 from oncelog.core.malformed import MALFORMED
 from oncelog.errors import CorruptMessageError
@@ -44,6 +44,7 @@ class Writer(NamedTuple):
 
 
 NO_WRITER: Final = Writer()
+_DIGITS_MAX: Final = 19
 _OFFSET_BYTES: Final = 250
 """Upper bound for the key, the numbers and the JSON names of a committed offset, without its texts."""
 
@@ -86,13 +87,14 @@ class PendingForm(TypedDict):
 
 
 class EndedForm(TypedDict):
-    """The JSON of `EndedTransactions`."""
+    """The JSON of `EndedTransactions`. What an older version does not write may be missing."""
 
     group: str
     pid: int
     up_to: int
     shard: int
     epoch: int
+    at_ms: NotRequired[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,11 +197,28 @@ class PendingOffsets:
         )
 
 
+def ended_key(group_id: str, txn_producer_id: int) -> str:
+    """Returns the key of an `EndedTransactions`."""
+    return f"ended:{txn_producer_id}:{group_id}"
+
+
+def parse_ended_key(key: str) -> tuple[str, int] | None:
+    """Returns (group, producer id) of an `EndedTransactions`' key; None for a key of another kind."""
+    kind, *names = key.split(":", 2)
+    if kind != "ended" or len(names) != 2:
+        return None
+    producer_id, group_id = names
+    if not (producer_id.isdecimal() and producer_id.isascii()) or len(producer_id) > _DIGITS_MAX:
+        return None
+    return group_id, int(producer_id)
+
+
 @dataclass(frozen=True, slots=True)
 class EndedTransactions:
     """Written by a marker: transactions of this producer id up to `ended_up_to` accept no more offsets.
 
-    `coordinator_epoch` is the highest epoch of the transaction shard that was seen; a lower one is fenced.
+    `coordinator_epoch` is the highest epoch of the transaction shard that was seen; a lower one is fenced. `ended_ms`: when
+    the last marker came; 0 = an older version has written the record. `ended_transactions` says when it goes.
     """
 
     group_id: str
@@ -207,11 +226,12 @@ class EndedTransactions:
     ended_up_to: int
     txn_shard: int
     coordinator_epoch: int
+    ended_ms: int = 0
 
     @property
     def key(self) -> str:
         """One key per producer id and group."""
-        return f"ended:{self.txn_producer_id}:{self.group_id}"
+        return ended_key(self.group_id, self.txn_producer_id)
 
     def encode(self) -> bytes:
         """Returns the JSON value of the record."""
@@ -222,13 +242,16 @@ class EndedTransactions:
                 "up_to": self.ended_up_to,
                 "shard": self.txn_shard,
                 "epoch": self.coordinator_epoch,
+                "at_ms": self.ended_ms,
             }
         )
 
     @staticmethod
     def decode(value: EndedForm) -> EndedTransactions:
         """Builds the record from what `parse` returned."""
-        return EndedTransactions(value["group"], value["pid"], value["up_to"], value["shard"], value["epoch"])
+        return EndedTransactions(
+            value["group"], value["pid"], value["up_to"], value["shard"], value["epoch"], value.get("at_ms", 0)
+        )
 
 
 GroupLogRecord = EpochRecord | CommittedOffset | PendingOffsets | EndedTransactions | Tombstone

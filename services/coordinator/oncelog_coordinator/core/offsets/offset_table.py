@@ -10,14 +10,14 @@ Late copies are refused by these rules (hole 13):
 - plain commits of a member: the sequence is at or below the newest one of the same member epoch on that partition, or
   the member epoch is older; an exact retry succeeds.  A simple group has no members and so no such order: the last
   commit wins.
-- commits of a transaction: the sequence per transaction and group; and every commit after the marker.
+- commits of a transaction: the sequence per transaction and group; and every commit after the marker (`EndedLedger`).
 
 Membership, assignment and heartbeats belong to `core/groups`; it says by `Members` who may commit what.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -36,7 +36,10 @@ from oncelog.errors import (
 )
 from oncelog.types import PartitionId
 from oncelog_coordinator.core.decision import Command, Decision, LogRecord, Note
+from oncelog_coordinator.core.groups.group_commands import TopicsSeen
 from oncelog_coordinator.core.limits import Limits
+from oncelog_coordinator.core.offsets.ended_transactions import EndedLedger, LookedAtEnded
+from oncelog_coordinator.core.offsets.gone_topics import GoneTopics, LookedAtTopics
 from oncelog_coordinator.core.offsets.offset_commands import (
     AskOutcome,
     CommitOffsets,
@@ -61,6 +64,7 @@ from oncelog_coordinator.core.offsets.offset_records import (
     decode_group_record,
     offset_bytes,
     offset_key,
+    parse_ended_key,
     parse_offset_key,
     pending_key,
 )
@@ -113,6 +117,17 @@ class AnyMember:
         return None
 
 
+def _check_value(value: OffsetValue, limits: Limits) -> None:
+    if value.offset < 0 or not is_partition_id(value.topic_id, value.partition):
+        raise InvalidRequestError(
+            "an offset of 0 and above, a topic id of 32 hex digits and a partition are needed", offset=value.offset
+        )
+    if value.topic and not is_topic_name(value.topic):
+        raise InvalidRequestError(TOPIC_NAMES, topic=ascii(value.topic[:64]))
+    if len(value.metadata.encode()) > limits.offset_metadata_max_bytes:
+        raise OffsetMetadataTooLargeError(limit=limits.offset_metadata_max_bytes)
+
+
 class OffsetTable:
     """Holds all groups of one shard."""
 
@@ -121,7 +136,8 @@ class OffsetTable:
         self.groups: dict[str, Group] = {}
         self._members = members or AnyMember()
         self._waiting: dict[str, PendingOffsets] = {}
-        self._known_epochs: dict[int, int] = {}
+        self._ended = EndedLedger(self._find_ended, self.limits.ended_retention_ms)
+        self._gone = GoneTopics(self.limits)
         self._deadlines = Deadlines()
         self._next_order = 1
 
@@ -160,7 +176,13 @@ class OffsetTable:
 
     def next_deadline_ms(self) -> int | None:
         """Returns the earliest time at which a `Tick` may find something to do; None = never."""
-        return self._deadlines.next_ms
+        due = (self._deadlines.next_ms, self._ended.next_ms, self._gone.next_ms)
+        return min((one for one in due if one is not None), default=None)
+
+    @property
+    def forgotten(self) -> int:
+        """How many records of ended transactions have gone in this life of the shard."""
+        return self._ended.forgotten
 
     # ------------------------------------------------------------ plain commits
 
@@ -173,7 +195,7 @@ class OffsetTable:
         order = self._next_order
         for value in command.offsets:
             try:
-                self._check_value(value)
+                _check_value(value, self.limits)
                 self._require_owner(command.member, value)
                 if not _is_repeat(group.offsets.get(value.id), value, writer):
                     records.append(CommittedOffset(command.member.group_id, value, order, writer, now_ms))
@@ -210,23 +232,13 @@ class OffsetTable:
         if refusal is not None:
             raise refusal
 
-    def _check_value(self, value: OffsetValue) -> None:
-        if value.offset < 0 or not is_partition_id(value.topic_id, value.partition):
-            raise InvalidRequestError(
-                "an offset of 0 and above, a topic id of 32 hex digits and a partition are needed", offset=value.offset
-            )
-        if value.topic and not is_topic_name(value.topic):
-            raise InvalidRequestError(TOPIC_NAMES, topic=ascii(value.topic[:64]))
-        if len(value.metadata.encode()) > self.limits.offset_metadata_max_bytes:
-            raise OffsetMetadataTooLargeError(limit=self.limits.offset_metadata_max_bytes)
-
     # ------------------------------------------------------------ transactional commits
 
     def _send(self, command: SendOffsets, now_ms: int) -> Decision:
         name, member = command.name, command.member
         self._check_request(member, command.offsets)
         for value in command.offsets:
-            self._check_value(value)
+            _check_value(value, self.limits)
             self._require_owner(member, value)
         if command.sequence < 1 or name.txn_no < 1:
             raise InvalidRequestError("transaction numbers and commit sequences begin at 1")
@@ -235,6 +247,9 @@ class OffsetTable:
         if ended is not None and name.txn_no <= ended.ended_up_to:
             raise TxnEndedError("the transaction is decided; its offsets cannot change", txn_no=name.txn_no)
         before = group.pending.get((name.txn_producer_id, name.txn_no))
+        late = self._ended.late(command) if before is None else None
+        if late is not None:
+            raise late
         if before is not None and not _is_newer_send(before, command):
             return Decision()
         merged = self._merged(before, command, now_ms)
@@ -258,8 +273,8 @@ class OffsetTable:
 
     def _marker(self, command: GroupMarker, now_ms: int) -> Decision:
         """Always writes a record: an answer from memory could come from a deposed owner (hole 12)."""
-        known = self._known_epochs.get(command.txn_shard, -1)
-        if command.coordinator_epoch < known:
+        known = self._ended.epoch(command.txn_shard)
+        if known is not None and command.coordinator_epoch < known:
             raise CoordinatorFencedError(
                 "a newer coordinator owns the transaction shard",
                 coordinator_epoch=command.coordinator_epoch,
@@ -276,7 +291,7 @@ class OffsetTable:
         up_to = command.txn_no if ended is None else max(ended.ended_up_to, command.txn_no)
         records.append(
             EndedTransactions(
-                command.group_id, command.txn_producer_id, up_to, command.txn_shard, command.coordinator_epoch
+                command.group_id, command.txn_producer_id, up_to, command.txn_shard, command.coordinator_epoch, now_ms
             )
         )
         return Decision(records=tuple(records))
@@ -307,6 +322,13 @@ class OffsetTable:
             return None
         return tuple(Tombstone(offset_key(group_id, partition)) for partition in sorted(group.offsets))
 
+    def used_ms(self, group_id: str) -> int | None:
+        """Returns when the newest of a group's offsets was committed, 0 without any; None while a transaction holds one."""
+        group = self.groups.get(group_id, Group())
+        if group.pending:
+            return None
+        return max((offset.committed_ms for offset in group.offsets.values()), default=0)
+
     def view(self, group_id: str) -> GroupView:
         """Returns a group as shown to operators."""
         group = self.groups.get(group_id, Group())
@@ -331,10 +353,31 @@ class OffsetTable:
     def _tick(self, now_ms: int) -> Decision:
         keys = tuple(self._deadlines.due(now_ms, self.limits.expire_per_tick))
         asked = tuple(
-            AskOutcome(p.group_id, p.txn_producer_id, p.txn_no, p.txn_shard, self._known_epochs.get(p.txn_shard, 0))
+            AskOutcome(p.group_id, p.txn_producer_id, p.txn_no, p.txn_shard, self._ended.epoch(p.txn_shard) or 0)
             for p in (self._waiting[key] for key in keys if key in self._waiting)
         )
-        return Decision(notes=(Asked(keys, now_ms),), effects=asked)
+        looked, forgotten = self._ended.due(now_ms, self.limits.expire_per_tick)
+        looked_at_topics, gone = self._of_gone_topics(now_ms)
+        notes = (Asked(keys, now_ms), looked, looked_at_topics)
+        return Decision(records=(*forgotten, *gone), notes=notes, effects=asked)
+
+    def _of_gone_topics(self, now_ms: int) -> tuple[LookedAtTopics, list[Tombstone]]:
+        """Finds the old offsets of topics that are gone, as many as one `Tick` may remove."""
+        topic_ids, found = self._gone.due(now_ms), list[Tombstone]()
+        again_ms: list[int] = []
+        for topic_id in topic_ids:
+            goes_ms = 0
+            for group_id in self._gone.groups_of(topic_id) if self._gone.is_gone(topic_id, now_ms) else ():
+                for partition, offset in self.groups[group_id].offsets.items():
+                    if partition.topic_id != topic_id:
+                        continue
+                    at_ms = self._gone.goes_ms(offset)
+                    if at_ms <= now_ms and len(found) < self.limits.expire_per_tick:
+                        found.append(Tombstone(offset.key))
+                    else:
+                        goes_ms = min(goes_ms or at_ms, at_ms)
+            again_ms.append(goes_ms)
+        return LookedAtTopics(tuple(topic_ids), tuple(again_ms), now_ms), found
 
     # ------------------------------------------------------------ writing
 
@@ -346,18 +389,21 @@ class OffsetTable:
         """Sets the deadlines when the replay is complete."""
         for key, pending in self._waiting.items():
             self._deadlines.watch(key, min(pending.since_ms, now_ms) + self.limits.group_resolve_after_ms)
+        self._ended.loaded((record.key for record in self._all_ended()), now_ms)
 
     def apply(self, record: LogRecord | Note) -> None:
         """Applies a record, from `decide` or from the log, or a note."""
         if isinstance(record, CommittedOffset):
-            self._group(record.group_id).offsets[record.value.id] = record
+            offsets = self._group(record.group_id).offsets
+            if record.value.id not in offsets:
+                self._gone.put(record.group_id, record.value.topic_id)
+            offsets[record.value.id] = record
             self._next_order = max(self._next_order, record.order + 1)
         elif isinstance(record, PendingOffsets):
             self._apply_pending(record)
         elif isinstance(record, EndedTransactions):
             self._group(record.group_id).ended[record.txn_producer_id] = record
-            epoch = max(self._known_epochs.get(record.txn_shard, -1), record.coordinator_epoch)
-            self._known_epochs[record.txn_shard] = epoch
+            self._ended.take(record)
         elif isinstance(record, Tombstone):
             self._apply_tombstone(record.key)
         elif isinstance(record, Asked):
@@ -365,21 +411,41 @@ class OffsetTable:
             for key in record.keys:
                 if key in self._waiting:
                     self._deadlines.watch(key, record.now_ms + self.limits.group_resolve_after_ms)
+        elif isinstance(record, LookedAtEnded):
+            self._ended.looked(record)
+        elif isinstance(record, LookedAtTopics):
+            self._gone.looked(record)
+        elif isinstance(record, TopicsSeen):
+            self._gone.see(record.topology.partitions)
         else:
             assert isinstance(record, EpochRecord), f"unknown record {record!r}"
 
     def _apply_tombstone(self, key: str) -> None:
-        deleted = parse_offset_key(key)
-        if deleted is not None:
-            group_id, partition = deleted
-            group = self._group(group_id)
-            group.offsets.pop(partition, None)
-            if group == Group():
-                del self.groups[group_id]
+        if (offset := parse_offset_key(key)) is not None:
+            group_id, partition = offset
+            if self._group(group_id).offsets.pop(partition, None) is not None:
+                self._gone.drop(group_id, partition.topic_id)
+        elif (ended := parse_ended_key(key)) is not None:
+            group_id, producer_id = ended
+            if self._group(group_id).ended.pop(producer_id, None) is not None:
+                self._ended.forget()
+        elif (pending := self._waiting.pop(key, None)) is not None:
+            group_id = pending.group_id
+            del self.groups[group_id].pending[pending.txn_producer_id, pending.txn_no]
+        else:
             return
-        pending = self._waiting.pop(key, None)
-        if pending is not None:
-            del self.groups[pending.group_id].pending[pending.txn_producer_id, pending.txn_no]
+        if self.groups[group_id] == Group():
+            del self.groups[group_id]
+
+    def _find_ended(self, key: str) -> EndedTransactions | None:
+        parsed = parse_ended_key(key)
+        assert parsed is not None, f"{key} names no ended transaction"
+        group = self.groups.get(parsed[0])
+        return None if group is None else group.ended.get(parsed[1])
+
+    def _all_ended(self) -> Iterator[EndedTransactions]:
+        for group in self.groups.values():
+            yield from group.ended.values()
 
     def _group(self, group_id: str) -> Group:
         return self.groups.setdefault(group_id, Group())
@@ -403,8 +469,8 @@ class OffsetTable:
                 assert self._waiting[pending_key(group_id, producer_id, txn_no)] is pending
                 assert all(item.order < self._next_order for item in pending.offsets)
                 waiting += 1
-            for ended in group.ended.values():
-                assert self._known_epochs[ended.txn_shard] >= ended.coordinator_epoch
+        self._ended.check(self._all_ended())
+        self._gone.check((name, where.topic_id) for name, group in self.groups.items() for where in group.offsets)
         assert waiting == len(self._waiting)
         assert waiting == 0 or self._deadlines.next_ms is not None, "offsets wait and nobody will ask"
 

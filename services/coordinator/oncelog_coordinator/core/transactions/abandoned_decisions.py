@@ -46,7 +46,7 @@ def resolve(index: TransactionIndex, command: Resolve, now_ms: int) -> Decision:
     transactional_id = index.ids.get(command.txn_producer_id)
     record = None if transactional_id is None else index.find(transactional_id)
     if record is None:
-        return _resolve_orphan(index, command)
+        return _resolve_orphan(index, command, now_ms)
     number = command.txn_no
     if record.open is not None and record.open.txn_no == number:
         return Decision(reply=ResolveReply(None, record.session_epoch), confirm=True)
@@ -76,8 +76,9 @@ def _resolved(decided: DecidedTransaction, command: Resolve) -> ResolveReply:
     )
 
 
-def _resolve_orphan(index: TransactionIndex, command: Resolve) -> Decision:
-    """Records a number of a producer id that no transactional id has as aborted, under the producer id.
+def _resolve_orphan(index: TransactionIndex, command: Resolve, now_ms: int) -> Decision:
+    """Records a number of a producer id that no transactional id has as aborted, under the producer id. The record goes when
+    no number was added for long (`timeouts`); a leader that asks later gets the same answer, and a new record.
 
     Not when a removed id may have had this number: it may have committed, and its marker is on disk on every enrolled
     partition.
@@ -91,7 +92,7 @@ def _resolve_orphan(index: TransactionIndex, command: Resolve) -> Decision:
     parts.require_not_removed(index, command.txn_no, txn_producer_id=command.txn_producer_id)
     if len(known.aborted) >= index.limits.aborted_ahead:
         raise ResourceExhaustedError("too many unknown transactions of this producer id", retry_after_ms=60_000)
-    record = OrphanRecord(command.txn_producer_id, tuple(sorted((*known.aborted, command.txn_no))))
+    record = OrphanRecord(command.txn_producer_id, tuple(sorted((*known.aborted, command.txn_no))), now_ms)
     return Decision(reply=reply, records=(record,))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from oncelog.types import PartitionId
 from oncelog_coordinator.core.decision import Command, Effect
@@ -133,6 +133,7 @@ class JoinReply:
 class Renew(Command[None]):
     """Renews the lease of the open transaction."""
 
+    is_vital: ClassVar[bool] = True
     name: TxnName
     owner_run: str
 

@@ -21,15 +21,17 @@ from oncelog_coordinator.core.transactions.states import Outcome, TxnState, comp
 VERSION: Final = 1
 EPOCH_KEY: Final = "epoch"
 TRANSACTION_KEY: Final = "txn:"
+ORPHAN_KEY: Final = "orphan:"
 _REMOVED_KEY: Final = "orphan:0"
 NOT_COUNTED: Final = -1
 """Expected records of a partition for which the client reported no count."""
 
 
 class EpochForm(TypedDict):
-    """The JSON of an `EpochRecord`."""
+    """The JSON of an `EpochRecord`. What an older version does not write may be missing."""
 
     epoch: int
+    free_below: NotRequired[int]
 
 
 class OpenForm(TypedDict):
@@ -81,6 +83,7 @@ class OrphanForm(TypedDict):
 
     pid: int
     aborted: list[int]
+    at_ms: NotRequired[int]
     removed: NotRequired[list[int]]
 
 
@@ -105,9 +108,13 @@ def parse(data: bytes) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class EpochRecord:
-    """The first record in every epoch of a shard; appended again to confirm that no newer epoch has begun."""
+    """The first record in every epoch of a shard; appended again to confirm that no newer epoch has begun.
+
+    `free_below`: everything that is needed below this offset stands between it and this record too, so the log may begin there.
+    """
 
     epoch: int
+    free_below: int = 0
 
     @property
     def key(self) -> str:
@@ -116,12 +123,12 @@ class EpochRecord:
 
     def encode(self) -> bytes:
         """Returns the JSON value of the record."""
-        return dump({"epoch": self.epoch})
+        return dump({"epoch": self.epoch, "free_below": self.free_below} if self.free_below else {"epoch": self.epoch})
 
     @staticmethod
     def decode(value: EpochForm) -> EpochRecord:
         """Builds the record from what `parse` returned."""
-        return EpochRecord(int(value["epoch"]))
+        return EpochRecord(int(value["epoch"]), int(value.get("free_below", 0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -509,24 +516,28 @@ def _decided(waiting: Sequence[DecidedForm], visible: Sequence[DecidedForm]) -> 
 
 @dataclass(frozen=True, slots=True)
 class OrphanRecord:
-    """Numbers of a producer id that no transactional id has; recorded as aborted before a leader gets that answer."""
+    """Numbers of a producer id that no transactional id has; recorded as aborted before a leader gets that answer.
+
+    `closed_ms`: when the last of them was; 0 = an older version has written the record.
+    """
 
     producer_id: int
     aborted: tuple[int, ...]
+    closed_ms: int = 0
 
     @property
     def key(self) -> str:
         """One key per producer id."""
-        return f"orphan:{self.producer_id}"
+        return f"{ORPHAN_KEY}{self.producer_id}"
 
     def encode(self) -> bytes:
         """Returns the JSON value of the record."""
-        return dump({"pid": self.producer_id, "aborted": list(self.aborted)})
+        return dump({"pid": self.producer_id, "aborted": list(self.aborted), "at_ms": self.closed_ms})
 
     @staticmethod
     def decode(value: OrphanForm) -> OrphanRecord:
         """Builds the record from what `parse` returned."""
-        return OrphanRecord(value["pid"], tuple(value["aborted"]))
+        return OrphanRecord(value["pid"], tuple(value["aborted"]), value.get("at_ms", 0))
 
 
 @dataclass(frozen=True, slots=True)

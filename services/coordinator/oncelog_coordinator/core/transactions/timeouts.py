@@ -9,17 +9,22 @@ Rule 3: an id is removed only after it has expired, and the record of the expiry
         forward expires an id that was just used, and does not remove it; one that went back delays both.
 Rule 4: an expired id has no open transaction and none that waits for a marker: no leader, group or participant depends
         on it.
+Rule 5: numbers that healing has closed under a producer id without an owner are forgotten after
+        `transactional_id_retention_ms`. A producer id is given once, so no client begins with it later. Who asks again gets
+        the same outcome, or, where a removed id may have had the number, the error that it is forgotten; never a commit.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
+from dataclasses import replace
 
 from oncelog_coordinator.core.decision import Decision, Effect, LogRecord, TransactionEnded
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.transactions import checks as parts
 from oncelog_coordinator.core.transactions import transaction_state as state
-from oncelog_coordinator.core.transactions.records import Tombstone, TransactionRecord
+from oncelog_coordinator.core.transactions.records import OrphanRecord, Tombstone, TransactionRecord
 from oncelog_coordinator.core.transactions.transaction_index import Entry, LookedAt, TransactionIndex
 
 
@@ -97,8 +102,31 @@ def idle_deadline_ms(record: TransactionRecord, limits: Limits) -> int | None:
     return None if record.is_lasting else record.updated_ms + limits.transactional_id_retention_ms
 
 
-def tick(index: TransactionIndex, open_ids: list[str], idle_ids: list[str], now_ms: int) -> Decision:
-    """Aborts transactions that are past their time, expires idle ids, and removes ids that expired long ago."""
+def orphan_deadline_ms(record: OrphanRecord, now_ms: int, limits: Limits) -> int:
+    """Returns when the record of an orphan is forgotten, or at once when it says no time, so that it gets one. A time that is
+    to come, from a clock that was ahead, counts as now.
+    """
+    return min(record.closed_ms, now_ms) + limits.transactional_id_retention_ms if record.closed_ms else now_ms
+
+
+def _forgotten(index: TransactionIndex, keys: Sequence[str], now_ms: int) -> list[LogRecord]:
+    """Returns the tombstones of orphans to which no number was added for long; those without a time get one."""
+    found: list[LogRecord] = []
+    for key in dict.fromkeys(keys):
+        record = index.orphan(key)
+        if record is not None and not record.closed_ms:
+            found.append(replace(record, closed_ms=now_ms))
+        elif (
+            record is not None and not now_ms - index.limits.transactional_id_retention_ms < record.closed_ms <= now_ms
+        ):
+            found.append(Tombstone(key))
+    return found
+
+
+def tick(
+    index: TransactionIndex, open_ids: list[str], idle_ids: list[str], now_ms: int, orphans: Sequence[str] = ()
+) -> Decision:
+    """Aborts transactions that are past their time, expires idle ids, and removes ids, and orphans, from long ago."""
     records: list[LogRecord] = []
     effects: list[Effect] = []
     ended: list[TransactionEnded] = []
@@ -119,7 +147,8 @@ def tick(index: TransactionIndex, open_ids: list[str], idle_ids: list[str], now_
             effects += decision.effects
             ended += decision.ended
     records += _removal(index, [record for record in idle if record.dead])
-    note = LookedAt(tuple(open_ids), tuple(idle_ids), now_ms)
+    records += _forgotten(index, orphans, now_ms)
+    note = LookedAt(tuple(open_ids), tuple(idle_ids), now_ms, tuple(orphans))
     return Decision(records=tuple(records), notes=(note,), effects=tuple(effects), ended=tuple(ended))
 
 

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from oncelog.errors import InvalidPidMappingError
 from oncelog.types import PartitionId
 from oncelog_coordinator.core.decision import Note
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.transactions.records import (
+    ORPHAN_KEY,
     DecidedTransaction,
     OrphanRecord,
     RemovedIds,
     TransactionRecord,
 )
 
+_DIGITS_MAX: Final = 19
 MarkerTarget = PartitionId | str
 """The receiver of a marker: a partition, or a group by its id."""
 
@@ -65,11 +68,12 @@ class ForcedAbort(Note):
 
 @dataclass(frozen=True, slots=True)
 class LookedAt(Note):
-    """Note: the deadlines of these ids were checked, and everything due was decided."""
+    """Note: the deadlines of these ids, and of these keys of orphans, were checked, and everything due was decided."""
 
     open_ids: tuple[str, ...]
     idle_ids: tuple[str, ...]
     now_ms: int
+    orphans: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -187,6 +191,12 @@ class TransactionIndex:
             if decided.txn_no == txn_no:
                 return entry is not None and not entry.missing(decided)
         return record.open is None or record.open.txn_no != txn_no
+
+    def orphan(self, key: str) -> OrphanRecord | None:
+        """Returns the orphan with this key in the log; None when there is none."""
+        number = key.removeprefix(ORPHAN_KEY)
+        is_number = number != key and number.isdecimal() and number.isascii() and len(number) <= _DIGITS_MAX
+        return self.orphans.get(int(number)) if is_number else None
 
     def records(self) -> Iterable[TransactionRecord]:
         """Yields all records, in the order in which the ids were created."""

@@ -106,6 +106,7 @@ class TransactionTable:
         self.index = TransactionIndex(limits or Limits())
         self._open_deadlines = timeouts.Deadlines()
         self._expiries = timeouts.Deadlines()
+        self._orphans = timeouts.Deadlines()
 
     # ------------------------------------------------------------ reading
 
@@ -114,7 +115,8 @@ class TransactionTable:
         if isinstance(command, cmd.Tick):
             limit = self.index.limits.expire_per_tick
             open_ids = self._open_deadlines.due(now_ms, limit)
-            return timeouts.tick(self.index, open_ids, self._expiries.due(now_ms, limit), now_ms)
+            idle_ids, orphans = self._expiries.due(now_ms, limit), self._orphans.due(now_ms, limit)
+            return timeouts.tick(self.index, open_ids, idle_ids, now_ms, orphans)
         return _DECISIONS[type(command)](self.index, command, now_ms)
 
     def knows(self, transactional_id: str) -> bool:
@@ -128,8 +130,8 @@ class TransactionTable:
 
     def next_deadline_ms(self) -> int | None:
         """Returns the earliest time at which a `Tick` may find something to do; None = never."""
-        times = [t for t in (self._open_deadlines.next_ms, self._expiries.next_ms) if t is not None]
-        return min(times) if times else None
+        times = (self._open_deadlines.next_ms, self._expiries.next_ms, self._orphans.next_ms)
+        return min((time for time in times if time is not None), default=None)
 
     # ------------------------------------------------------------ writing
 
@@ -143,6 +145,8 @@ class TransactionTable:
         for name, entry in self.index.entries.items():
             entry.touched_ms = now_ms
             self._watch(name, entry)
+        for record in self.index.orphans.values():
+            self._watch_orphan(record, now_ms)
 
     def apply(self, record: LogRecord | Note) -> None:
         """Applies a record, from `decide` or from the log, or a note."""
@@ -150,6 +154,8 @@ class TransactionTable:
             self._apply_transaction(record)
         elif isinstance(record, OrphanRecord):
             self.index.orphans[record.producer_id] = record
+            if self.index.loaded_at_ms is not None:
+                self._watch_orphan(record, record.closed_ms)
         elif isinstance(record, RemovedIds):
             self.index.removed = record
         elif isinstance(record, Tombstone):
@@ -187,6 +193,8 @@ class TransactionTable:
             self._watch(name, entry)
 
     def _remove(self, key: str) -> None:
+        if (orphan := self.index.orphan(key)) is not None:
+            del self.index.orphans[orphan.producer_id]
         if not key.startswith(TRANSACTION_KEY):
             return
         name = key.removeprefix(TRANSACTION_KEY)
@@ -203,6 +211,9 @@ class TransactionTable:
         if due_ms is not None:
             self._expiries.watch(name, due_ms)
 
+    def _watch_orphan(self, record: OrphanRecord, now_ms: int) -> None:
+        self._orphans.watch(record.key, timeouts.orphan_deadline_ms(record, now_ms, self.index.limits))
+
     def _note(self, note: LogRecord | Note) -> None:
         if isinstance(note, LookedAt):
             self._open_deadlines.looked(note.open_ids, note.now_ms)
@@ -211,6 +222,10 @@ class TransactionTable:
                 looked_at = self.index.entry(name)
                 if looked_at is not None:
                     self._watch(name, looked_at)
+            self._orphans.looked(note.orphans, note.now_ms)
+            for key in note.orphans:
+                if (orphan := self.index.orphan(key)) is not None:
+                    self._watch_orphan(orphan, note.now_ms)
             return
         assert isinstance(note, ParticipantJoined | SignOfLife | MarkersIn | ForcedAbort), f"unknown note {note!r}"
         entry = self.index.entries[note.transactional_id]
@@ -241,6 +256,7 @@ class TransactionTable:
             assert set(entry.markers_done) <= set(entry.markers_in) <= {item.txn_no for item in record.decided}
             if record.open is not None and self.index.loaded_at_ms is not None:
                 assert self._open_deadlines.next_ms is not None, "an open transaction without a deadline"
+        assert self.index.loaded_at_ms is None or not self.index.orphans or self._orphans.next_ms is not None
         assert len(self.index.ids) == len(self.index.entries)
         records = [entry.record for entry in self.index.entries.values()]
         assert set(self.index.open) == {record.transactional_id for record in records if record.open is not None}

@@ -1,6 +1,7 @@
 """The commands of a leadership that are not in the log yet: those to decide in the next step, and those that are held back.
 
-Rule: it is bounded, by commands and by bytes. What waits for an enrolment, or for followers, counts too.
+Rule 1: it is bounded, by commands and by bytes. What waits for an enrolment, or for followers, counts too.
+Rule 2: batches cannot take the places of markers and fences, without which no transaction ends: they have some of their own.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from oncelog_partition_leader.core.appends.enrolments import Enrolments
 from oncelog_partition_leader.core.producers.transactions import TxnSession
 
 _BUSY_RETRY_MS = 50
+KEPT_FOR_MARKERS = 1_000
+"""Commands that may wait beyond the bound if they are not batches of producers."""
 
 
 class Bounds(NamedTuple):
@@ -49,7 +52,8 @@ class CommandQueue:
         batches, held = len(self._inbox) + appended, self.enrolments
         if held.bytes:
             batches += len(held)
-        if batches >= self.bounds.batches or self._bytes + held.bytes + size > self.bounds.bytes:
+        most = self.bounds.batches + (0 if isinstance(command, AppendBatch) else KEPT_FOR_MARKERS)
+        if batches >= most or self._bytes + held.bytes + size > self.bounds.bytes:
             raise ResourceExhaustedError("too much waits on this partition", retry_after_ms=_BUSY_RETRY_MS)
         self._inbox.append(command)
         self._bytes += size

@@ -71,6 +71,10 @@ class AppendFailed(NamedTuple):
     error: OncelogError
 
 
+class LacksRoom(NamedTuple):
+    """Let another replica lead: this disk keeps its last room for markers and the cluster's own logs."""
+
+
 class Broken(NamedTuple):
     """Fail the log: the leadership's state in memory may contradict it."""
 
@@ -86,5 +90,6 @@ Effect = (
     | RestartSession
     | Enrol
     | AppendFailed
+    | LacksRoom
     | Broken
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
@@ -96,6 +96,12 @@ class AbortedIndex:
         """Forgets entries whose marker is below `start_offset`: their data cannot be read any more."""
         drop = bisect_left(self._markers, start_offset)
         del self._entries[:drop], self._markers[:drop]
+
+    def forget(self, marker_offsets: Set[int]) -> None:
+        """Forgets the entries of these markers, which are not in the log any more, and neither is their data."""
+        if marker_offsets:
+            self._entries = [entry for entry in self._entries if entry.marker_offset not in marker_offsets]
+            self._markers = [entry.marker_offset for entry in self._entries]
 
     def dump(self, from_offset: int, to_offset: int) -> bytes:
         """Encodes the entries with marker in [from_offset, to_offset), with that range and a checksum."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from oncelog.core.batch.header import (
+    COMPACTED,
     HEADER_BYTES,
     KNOWN_ATTRIBUTES,
     NO_PRODUCER_ID,
@@ -108,7 +109,7 @@ def check_client_batch(header: BatchHeader, data: Buffer, limits: BatchLimits, t
 
 
 def _check_kind(header: BatchHeader, limits: BatchLimits) -> None:
-    if header.attributes & ~KNOWN_ATTRIBUTES:
+    if header.attributes & (~KNOWN_ATTRIBUTES | COMPACTED):
         raise InvalidRecordError("unknown attribute bits", attributes=header.attributes)
     if header.is_control:
         raise InvalidRecordError("clients write no control batches")

@@ -13,11 +13,23 @@ import pyarrow.compute  # noqa: F401  -- now: imported with the first record hea
 
 from oncelog.core.batch.batch import decode_arrow
 from oncelog.core.batch.header import BatchHeader
+from oncelog.errors import InvalidRecordError
 from oncelog.types import Buffer
 from oncelog_runtime.metadata.cluster_keys import SHARD_WRITER_BASE
 
 
-def check_payload(header: BatchHeader, data: Buffer, max_uncompressed_bytes: int) -> None:
-    """Raises `InvalidRecordError` for a payload that does not match the header, or that cannot be decoded."""
-    if header.producer_id < SHARD_WRITER_BASE:
-        decode_arrow(data, header, max_uncompressed_bytes=max_uncompressed_bytes, check_crc=False)
+def check_payload(
+    header: BatchHeader, data: Buffer, max_uncompressed_bytes: int, *, is_compacted: bool = False
+) -> None:
+    """Raises `InvalidRecordError` for a payload that does not match the header, or that cannot be decoded.
+
+    `is_compacted`: also for a record without a key, of which a compacted topic could never let go.
+    """
+    if header.producer_id >= SHARD_WRITER_BASE:
+        return
+    rows = decode_arrow(data, header, max_uncompressed_bytes=max_uncompressed_bytes, check_crc=False)
+    if is_compacted and rows.column(1).null_count:
+        raise InvalidRecordError(
+            "the topic is compacted, so every record needs a key: give one, or write to a topic with cleanup_policy=delete",
+            records_without_key=rows.column(1).null_count,
+        )

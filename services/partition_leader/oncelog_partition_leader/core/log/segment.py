@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 from crc32c import crc32c
 
 from oncelog.core.batch.header import LOG_APPEND_TIME, BatchHeader
@@ -103,6 +104,29 @@ class SegmentIndex:
         index = bisect_left(self._before, timestamp_ms) - 1
         return self._positions[index] if index >= 0 else 0
 
+    def cut_below(self, position: int) -> SegmentIndex:
+        """Returns the index of the batches before the last entry below a byte position; add those from there on to it.
+
+        Its `max_timestamp_offset` is -1 when that batch lies in `span_of_maximum`, where it has to be looked up.
+        """
+        cut, last = SegmentIndex(self.base_offset), bisect_left(self._positions, position) - 1
+        if last <= 0:
+            return cut
+        cut._offsets, cut._positions = self._offsets[:last], self._positions[:last]
+        cut._before = self._before[:last]
+        cut.next_offset, cut.size = self.base_offset + self._offsets[last], self._positions[last]
+        cut.first_append_ms = cut.last_append_ms = self.first_append_ms
+        cut.max_timestamp_ms = self._before[last]
+        if cut.max_timestamp_ms == self.max_timestamp_ms:
+            cut.max_timestamp_offset = self.max_timestamp_offset
+        return cut
+
+    def span_of_maximum(self) -> tuple[int, int]:
+        """Returns the byte positions between which the first batch with the largest timestamp begins."""
+        after = bisect_left(self._before, self.max_timestamp_ms)
+        end = self._positions[after] if after < len(self._positions) else self.size
+        return (self._positions[after - 1] if after else 0), end
+
     @property
     def retention_timestamp_ms(self) -> int:
         """The time from which the age of the segment counts: its largest timestamp; without data its last append."""
@@ -150,9 +174,10 @@ class SegmentIndex:
     def check(self) -> None:
         """Asserts the invariants."""
         assert self.base_offset <= self.next_offset
-        for values in (self._offsets, self._positions):
-            assert all(a < b for a, b in zip(values, values[1:], strict=False)), "entries grow"
-        assert all(a <= b for a, b in zip(self._before, self._before[1:], strict=False)), "time is monotone"
+        for values in (np.frombuffer(self._offsets, np.uint32), np.frombuffer(self._positions, np.uint32)):
+            assert (values[:-1] < values[1:]).all(), "entries grow"
+        before = np.frombuffer(self._before, np.int64)
+        assert (before[:-1] <= before[1:]).all(), "time is monotone"
         assert not self._positions or self._positions[-1] < self.size, "entries lie within the segment"
 
 

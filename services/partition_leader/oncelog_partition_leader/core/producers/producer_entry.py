@@ -1,4 +1,4 @@
-"""A producer's state outside of transactions, and the table of those that expired.
+"""The table of all producers of a partition outside of transactions, and which of them expire.
 
 Rule 1: expiry is a function of the log: an entry's age is measured in append timestamps of the log's own batches, never
         on a node's clock (hole 23).
@@ -6,53 +6,20 @@ Rule 2: the epoch, last sequence and number of records of an expired producer ar
         still recognised, and the producer may continue with its next sequence. Only the offsets of its newest batches
         are forgotten.
 Rule 3: one batch of the log makes a bounded number of entries expire; the rest expire with the next batches.
-Rule 4: a snapshot encodes the entries while the log grows, so it is called before one of them changes (`EntryKeeper`).
+Rule 4: a snapshot is of the moment at which `freeze` was called: an entry of before is copied before it is changed.
 """
 
 from __future__ import annotations
 
-import weakref
-from collections import OrderedDict
-from typing import Final, Protocol
+from typing import Final
 
 from oncelog_partition_leader.core.producers.expired_producers import ExpiredEntry, ExpiredProducers
+from oncelog_partition_leader.core.producers.live_producers import FrozenProducers, LiveProducers
+from oncelog_partition_leader.core.producers.packed_entry import ProducerEntry
 from oncelog_partition_leader.core.producers.sequence_window import SequenceWindow
 
-
-class ProducerEntry:
-    """One producer id. `last_seen_ms`: the log's time (largest append timestamp so far) at its newest batch.
-
-    `set_aside`: epoch and window that the newest fence ended, so that a repeated `GetProducerState` about one of its
-    batches gets the same answer.
-    """
-
-    __slots__ = ("last_seen_ms", "producer_epoch", "set_aside", "window")
-
-    def __init__(self, producer_epoch: int, window: SequenceWindow, last_seen_ms: int) -> None:
-        self.producer_epoch = producer_epoch
-        self.window = window
-        self.last_seen_ms = last_seen_ms
-        self.set_aside: tuple[int, SequenceWindow] | None = None
-
-    def window_of(self, producer_epoch: int) -> SequenceWindow | None:
-        """Returns the sequences written in an epoch; None when that epoch is too old to be kept."""
-        if producer_epoch == self.producer_epoch:
-            return self.window
-        if self.set_aside is not None and self.set_aside[0] == producer_epoch:
-            return self.set_aside[1]
-        return None
-
-
-class EntryKeeper(Protocol):
-    """An object that needs the live entries as they are now, at a later time: a snapshot."""
-
-    def keep(self, producer_id: int, entry: ProducerEntry) -> None:
-        """Is called just before the entry changes."""
-        ...
-
-
 _FOREVER_MS: Final = 1 << 62
-_EXPIRE_AT_ONCE: Final = 1_000
+_EXPIRE_AT_ONCE: Final = 50
 LIVE_MAX: Final = 100_000
 """More producers than this are not kept with the offsets of their newest batches: the least recently seen expire early."""
 
@@ -60,13 +27,13 @@ LIVE_MAX: Final = 100_000
 class ProducerEntries:
     """Live entries, least recently seen first, and expired ones."""
 
-    __slots__ = ("_expiration_ms", "_keepers", "_next_expiry_ms", "expired", "live", "log_time_ms")
+    __slots__ = ("_expiration_ms", "_generation", "_next_expiry_ms", "expired", "live", "log_time_ms")
 
     def __init__(self, expiration_ms: int) -> None:
         self._expiration_ms = expiration_ms
         self._next_expiry_ms = _FOREVER_MS
-        self.live: OrderedDict[int, ProducerEntry] = OrderedDict()
-        self._keepers: list[weakref.ref[EntryKeeper]] = []
+        self._generation = 0
+        self.live = LiveProducers()
         self.expired = ExpiredProducers()
         self.log_time_ms = 0
         """The largest append timestamp of the log so far."""
@@ -77,41 +44,32 @@ class ProducerEntries:
         `end_offset` is the log end: the newest batch of an expired producer ends somewhere at or below it.
         """
         entry = self.live.get(producer_id)
-        if entry is not None:
-            return entry
+        return self._find_expired(producer_id, end_offset) if entry is None else entry
+
+    def _find_expired(self, producer_id: int, end_offset: int) -> ProducerEntry | None:
         gone = self.expired.get(producer_id)
         if gone is None:
             return None
         window = SequenceWindow(gone.last_sequence, gone.written, end_offset)
-        return ProducerEntry(gone.producer_epoch, window, self.log_time_ms)
+        return ProducerEntry(gone.producer_epoch, window, self.log_time_ms, self._generation)
 
-    def kept_by(self, keeper: EntryKeeper) -> None:
-        """Registers a keeper of entries, until `released_by` or until it is garbage-collected."""
-        self._keepers = [ref for ref in self._keepers if ref() is not None]
-        self._keepers.append(weakref.ref(keeper))
-
-    def released_by(self, keeper: EntryKeeper) -> None:
-        """Unregisters a keeper that has encoded every entry."""
-        self._keepers = [ref for ref in self._keepers if ref() not in (None, keeper)]
-
-    def _keep(self, producer_id: int, entry: ProducerEntry) -> None:
-        for ref in self._keepers:
-            keeper = ref()
-            if keeper is not None:
-                keeper.keep(producer_id, entry)
+    def freeze(self) -> FrozenProducers:
+        """Returns the live entries as they are now, for a snapshot: from now on each is copied before it is changed."""
+        self._generation += 1
+        return self.live.frozen()
 
     def touch(self, producer_id: int, producer_epoch: int, end_offset: int) -> ProducerEntry:
         """Returns the entry to write to, moved to the newest place, with an empty window when the epoch is new."""
-        entry = self.find(producer_id, end_offset)
-        if producer_id not in self.live:
+        entry = self.live.get(producer_id)
+        if entry is None:
+            entry = self._find_expired(producer_id, end_offset)
             self.expired.discard(producer_id)
-        elif self._keepers:
-            self._keep(producer_id, self.live[producer_id])
         if entry is None or producer_epoch > entry.producer_epoch:
-            entry = ProducerEntry(producer_epoch, SequenceWindow(), self.log_time_ms)
-        self.live[producer_id] = entry
-        self.live.move_to_end(producer_id)
+            entry = ProducerEntry(producer_epoch, SequenceWindow(), self.log_time_ms, self._generation)
+        elif entry.generation != self._generation:
+            entry = entry.copied(self._generation)
         entry.last_seen_ms = self.log_time_ms
+        self.live.put(producer_id, entry)
         self._next_expiry_ms = min(self._next_expiry_ms, self.log_time_ms + self._expiration_ms)
         return entry
 
@@ -119,7 +77,7 @@ class ProducerEntries:
         """Applies a fence: only `producer_epoch` and newer epochs may write; the window of the old epoch is set aside."""
         old = self.find(producer_id, end_offset)
         entry = self.touch(producer_id, producer_epoch, end_offset)
-        if old is not None and old is not entry:
+        if old is not None and old.producer_epoch != entry.producer_epoch:
             entry.set_aside = (old.producer_epoch, old.window)
 
     def advance(self, append_timestamp_ms: int, busy: dict[int, int]) -> None:
@@ -134,34 +92,30 @@ class ProducerEntries:
 
     def _expire(self, busy: dict[int, int]) -> None:
         for _ in range(min(len(self.live), _EXPIRE_AT_ONCE)):
-            producer_id, entry = next(iter(self.live.items()))
-            is_old = entry.last_seen_ms + self._expiration_ms <= self.log_time_ms
+            seen_ms = self.live.oldest_seen_ms()
+            is_old = seen_ms is not None and seen_ms + self._expiration_ms <= self.log_time_ms
             if not is_old and len(self.live) <= LIVE_MAX:
                 break
-            if self._keepers:
-                self._keep(producer_id, entry)
+            producer_id, entry = self.live.pop_oldest()
             if producer_id in busy:
+                entry = entry.copied(self._generation)
                 entry.last_seen_ms = self.log_time_ms
-                self.live.move_to_end(producer_id)
+                self.live.put(producer_id, entry)
                 continue
             window = entry.window
             self.expired[producer_id] = ExpiredEntry(entry.producer_epoch, window.last_sequence, window.written)
-            del self.live[producer_id]
         self.plan_expiry()
 
     def plan_expiry(self) -> None:
         """Computes when the next entry can expire, from the least recently seen one."""
-        self._next_expiry_ms = _FOREVER_MS
-        for entry in self.live.values():
-            self._next_expiry_ms = entry.last_seen_ms + self._expiration_ms
-            break
+        seen_ms = self.live.oldest_seen_ms()
+        self._next_expiry_ms = _FOREVER_MS if seen_ms is None else seen_ms + self._expiration_ms
 
     def check(self) -> None:
         """Asserts the invariants."""
-        seen = [entry.last_seen_ms for entry in self.live.values()]
+        seen = [entry.last_seen_ms for _, entry in self.live.items()]
         assert seen == sorted(seen), "least recently seen first"
         assert not seen or seen[-1] <= self.log_time_ms
-        assert self.live.keys().isdisjoint(self.expired), "live or expired, not both"
-        for entry in self.live.values():
-            entry.window.check()
+        assert all(producer_id not in self.expired for producer_id in self.live), "live or expired, not both"
+        self.live.check()
         self.expired.check()

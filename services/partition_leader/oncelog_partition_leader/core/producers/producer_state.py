@@ -71,16 +71,12 @@ from oncelog_partition_leader.core.producers.decisions import (
     Origin,
     Written,
 )
-from oncelog_partition_leader.core.producers.producer_entry import ProducerEntries, ProducerEntry
+from oncelog_partition_leader.core.producers.packed_entry import ProducerEntry
+from oncelog_partition_leader.core.producers.producer_entry import ProducerEntries
 from oncelog_partition_leader.core.producers.producer_snapshot import Snapshot, load
 from oncelog_partition_leader.core.producers.sequence_window import KeptBatch, Older, SequenceWindow
-from oncelog_partition_leader.core.producers.transactions import (
-    KnownMarker,
-    OpenTransaction,
-    Transactions,
-    TxnName,
-    TxnSession,
-)
+from oncelog_partition_leader.core.producers.transactions import OpenTransaction, Transactions, TxnName, TxnSession
+from oncelog_partition_leader.core.producers.txn_producer import KnownMarker
 from oncelog_runtime.metadata.cluster_keys import SHARD_WRITER_BASE
 
 DEFAULT_EXPIRATION_MS: Final = 24 * 3600 * 1000
@@ -261,6 +257,9 @@ class ProducerStates:
             writer = self.transactions.writer(opened, header.producer_id)
             writer.records += header.record_count
             window = writer.window
+        if header.is_compacted:
+            window.pass_over(header.base_sequence, header.last_offset_delta + 1, base_offset)
+            return
         window.push(header.base_sequence, header.record_count, base_offset, header.body_crc, header.append_timestamp_ms)
 
     def _opened(self, header: BatchHeader, base_offset: int) -> OpenTransaction:
@@ -337,7 +336,7 @@ class ProducerStates:
         return self.begin_snapshot().whole()
 
     def begin_snapshot(self) -> Snapshot:
-        """Begins a snapshot of the state as it is now, which is encoded a slice at a time while more batches are applied."""
+        """Begins a snapshot of the state as it is now, which another thread may encode while more batches are applied."""
         return Snapshot(self.producers, self.transactions, self.end_offset)
 
     @classmethod

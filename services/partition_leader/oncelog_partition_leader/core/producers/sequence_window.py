@@ -48,6 +48,12 @@ class SequenceWindow:
         self.end_offset = end_offset
         self.kept: list[KeptBatch] = []
 
+    def copied(self) -> SequenceWindow:
+        """Returns a copy."""
+        copy = SequenceWindow(self.last_sequence, self.written, self.end_offset)
+        copy.kept = self.kept.copy()
+        return copy
+
     def judge(self, base_sequence: int, record_count: int, body_crc: int) -> KeptBatch | Older | None:
         """Returns None for the next batch, and the kept batch or `OLDER` for a repeat.
 
@@ -99,6 +105,14 @@ class SequenceWindow:
         self.kept.append(KeptBatch(base_sequence, last, base_offset, body_crc, timestamp_ms))
         self.last_sequence = last
         self.end_offset = base_offset + record_count
+
+    def pass_over(self, base_sequence: int, offset_count: int, base_offset: int) -> None:
+        """Takes a batch from which the compactor took records: it has as many sequences as offsets.
+
+        Its content is no longer what the producer sent, so a repeat of it is known by its sequences alone (`Older`).
+        """
+        self.push(base_sequence, offset_count, base_offset, 0, 0)
+        self.kept.clear()
 
     def check(self) -> None:
         """Asserts the invariants."""

@@ -8,12 +8,14 @@ Rule 1: kill -9 and a lease that ran out lose nothing (the kernel keeps written 
         and later ones only. A directory without the file is a new one: it vouches for no earlier incarnation (KIP-858).
 Rule 2: a claim is lowered on disk before this process acts, and raised only after all logs were closed cleanly. So a crash at
         any point makes the directory claim less than it could, never more.
+        Both files have a checksum, so a turned bit cannot raise a claim either.
 Rule 3: no claim lies in the future: when the metadata store was restored and its revisions went back, claims go back with it.
+Rule 4: the file names the newest incarnation that used the directory. When etcd names a later one that is not of this
+        process, the directory is an older image of the disk that was used since (S24), and it vouches for nothing from before.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from random import Random
 from typing import Final
@@ -21,10 +23,10 @@ from typing import Final
 from oncelog.core.malformed import MALFORMED
 from oncelog.errors import StorageError
 from oncelog_partition_leader.log.checkpoints import CUSTODY, IDENTITY
+from oncelog_runtime.core.checked_json import pack, unpack
 from oncelog_runtime.ports import Disk
 
 _DIRECTORY: Final = "directory.json"
-_VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class Claim:
         return Claim(self.known_since, max(self.intact_since, incarnation))
 
 
+_UNKNOWN: Final = 1 << 62
+"""An older version did not note which incarnations used the directory."""
 _PENDING: Final = -1
 """The value in the file for the first incarnation of the process that wrote it, which did not know it yet."""
 
@@ -60,6 +64,10 @@ class Custody:
         self._path = f"{log_dir}/{_DIRECTORY}"
         self._random = random
         self._claim = Claim(_PENDING, _PENDING)
+        self._used_until = _UNKNOWN
+        """The newest incarnation that used the directory before this process."""
+        self._first = self._newest = 0
+        """The first and the newest incarnation of this process."""
         self.directory_id = ""
 
     @property
@@ -77,13 +85,18 @@ class Custody:
         await self._write(clean=False)
 
     def adopted(self, incarnation: int) -> bool:
-        """Notes that this process is registered under this incarnation. True when the claim has changed and needs `store`."""
-        before = self._claim
-        known, intact = before.known_since, before.intact_since
+        """Notes that this process is registered under this incarnation. True when the file has changed and needs `store`."""
+        before = self._claim, self._newest
+        known, intact = self._claim.known_since, self._claim.intact_since
         self._claim = Claim(
             incarnation if known == _PENDING else known, incarnation if intact == _PENDING else intact
         ).within(incarnation)
-        return self._claim != before
+        self._first, self._newest = self._first or incarnation, incarnation
+        return (self._claim, self._newest) != before
+
+    def is_older_than(self, incarnation: int) -> bool:
+        """Returns True when an earlier process of this broker used another state of the directory under this incarnation."""
+        return self._used_until < incarnation < self._first
 
     async def store(self) -> None:
         """Writes the claim to disk. Until then a crash only makes the next process claim less. Raises `StorageError`."""
@@ -106,23 +119,24 @@ class Custody:
         if not self._disk.exists(self._path):
             return False
         try:
-            found = json.loads(self._disk.read_file(self._path))
+            found = unpack(self._disk.read_file(self._path))
             kept = bool(found["clean"]) or found["boot_id"] == self._disk.boot_id
             claim = Claim(int(found["known_since"]), int(found["intact_since"]) if kept else _PENDING)
             self.directory_id, self._claim = str(found["directory_id"]), claim
+            self._used_until = self._newest = int(found.get("used_until", _UNKNOWN))
         except MALFORMED:
             return False
         return True
 
     async def _write(self, *, clean: bool) -> None:
         value = {
-            "version": _VERSION,
             "directory_id": self.directory_id,
             "boot_id": self._disk.boot_id,
             "clean": clean,
+            "used_until": self._newest,
             **asdict(self._claim),
         }
-        await self._disk.write_atomic(self._path, json.dumps(value, sort_keys=True).encode())
+        await self._disk.write_atomic(self._path, pack(value))
 
 
 def read_log(disk: Disk, directory: str, newest: int) -> Claim:
@@ -131,7 +145,7 @@ def read_log(disk: Disk, directory: str, newest: int) -> Claim:
     if not disk.exists(path):
         return Claim()
     try:
-        found = json.loads(disk.read_file(path))
+        found = unpack(disk.read_file(path))
         return Claim(int(found["known_since"]), int(found["intact_since"])).within(newest)
     except (*MALFORMED, StorageError):
         return Claim(0, newest)
@@ -139,6 +153,4 @@ def read_log(disk: Disk, directory: str, newest: int) -> Claim:
 
 async def write_log(disk: Disk, directory: str, claim: Claim) -> None:
     """Writes a log's own claim, durably. Raises `StorageError`."""
-    await disk.write_atomic(
-        f"{directory}/{CUSTODY}", json.dumps({"version": _VERSION, **asdict(claim)}, sort_keys=True).encode()
-    )
+    await disk.write_atomic(f"{directory}/{CUSTODY}", pack(asdict(claim)))

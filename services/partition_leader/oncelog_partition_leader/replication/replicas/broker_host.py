@@ -19,6 +19,7 @@ from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_partition_leader.replication.handover import HandOver
 from oncelog_partition_leader.replication.isr import IsrKeeper
 from oncelog_partition_leader.replication.leader import Replicator
+from oncelog_partition_leader.replication.moved_replicas import MovedReplicas
 from oncelog_partition_leader.replication.replicas.local_replicas import LocalReplicas, ReplicationContext
 
 _log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class BrokerHost:
         self.config = config
         self.clock, self.transport = ports.clock, ports.transport
         self.tasks, self.bugs, self.disk_watch = context.tasks, context.bugs, context.disk_watch
+        self.disk_room = context.disk_room
         self.observer = context.observer
         self.tracer = ports.tracer
         self.metrics = metrics
@@ -65,6 +67,7 @@ class BrokerHost:
         self._owner = owner
         self._coordinators = coordinators
         self._contacts = cluster.contacts
+        self.moved = MovedReplicas(config.move_bytes_per_s, ports.clock, self.view)
         self.replicator = Replicator(self, context.tasks)
         self.hand_over = HandOver(ports.metadata, self.view, ports.clock, cluster.me, min_insync_of)
         self.isr = IsrKeeper(ports.metadata, self.view, ports.clock, context.tasks, self._silent)
@@ -107,6 +110,11 @@ class BrokerHost:
         """See `partition.PartitionHost`. A full disk loses nothing, so the log stays and another broker is to write."""
         if self.hand_over.is_due(leadership.partition):
             self.tasks.spawn(self.hand_over.give_away([leadership], leaves=True), "hand-over")
+
+    def hand_over_nearly_full(self, leadership: Leadership) -> None:
+        """See `leadership_effects.EffectHost`. It stays in the ISR: markers still find room here."""
+        if self.hand_over.is_due(leadership.partition):
+            self.tasks.spawn(self.hand_over.give_away([leadership], leaves=False), "hand-over")
 
     def broken(self, leadership: Leadership) -> None:
         """See `leadership.Host`."""

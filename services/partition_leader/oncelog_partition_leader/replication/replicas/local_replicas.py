@@ -11,6 +11,7 @@ from oncelog.errors import OncelogError
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.cluster.cluster_context import ClusterContext
 from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.log.data_dir.disk_room import DiskRoom
 from oncelog_partition_leader.log.data_dir.disk_watch import DiskWatch
 from oncelog_partition_leader.log.topic_config import TopicConfig
 from oncelog_partition_leader.partition.leadership import Leadership
@@ -60,5 +61,6 @@ class ReplicationContext:
     bugs: Bugs
     observer: BrokerObserver
     disk_watch: DiskWatch
+    disk_room: DiskRoom
     defaults: TopicConfig
     """The options of a topic that sets none."""

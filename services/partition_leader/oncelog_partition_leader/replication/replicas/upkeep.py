@@ -44,6 +44,7 @@ class Upkeep:
     def tick(self) -> None:
         """Fails the requests that have waited too long, for followers or for the disk."""
         self._context.disk_watch.look()
+        self._context.disk_room.look()
         now_ms = self._context.ports.clock.monotonic_ms()
         for leadership in list(self._here.waiting):
             try:

@@ -1,6 +1,7 @@
 """The data directory of one process, on a real file system.
 
-Rule 1: one process at a time: the root is locked with flock, which the kernel releases however the process ends.
+Rule 1: one process at a time: the root is locked with flock, which the kernel releases however the process ends. Its helpers
+        are guests: they take no lock, and write only what it asks them for.
 Rule 2: names become durable with `sync_dir`, bytes with `DiskFile.sync`; nothing else is promised.
 Rule 3: new files and folders are accessible to their owner only (`private_files`).
 Rule 4: syncs have threads of their own, so that a slow recovery or cold read never delays an acknowledgement.
@@ -32,14 +33,19 @@ class OsDisk:
     """Implements `oncelog_runtime.ports.Disk` below `root`, which is created.
 
     Raises `StorageError` reason="locked" when another process uses the directory. `slow_writes` counts the appends that
-    took over 50 ms and blocked the event loop for that time.
+    took over 50 ms and blocked the event loop for that time. `is_guest`: a process uses it that the owner of the lock has
+    started, and does not lock it itself.
     """
 
-    def __init__(self, root: Path | str, sync_threads: int = 2, work_threads: int = 2) -> None:
+    def __init__(
+        self, root: Path | str, sync_threads: int = 2, work_threads: int = 2, *, is_guest: bool = False
+    ) -> None:
         self._root = Path(root)
-        with mapped(str(root)):
-            take_folder(self._root)
-        self._lock_fd = self._lock()
+        self._lock_fd = -1
+        if not is_guest:
+            with mapped(str(root)):
+                take_folder(self._root)
+            self._lock_fd = self._lock()
         self._sync_pool = ThreadPoolExecutor(sync_threads, thread_name_prefix="disk-sync")
         self._work_pool = ThreadPoolExecutor(work_threads, thread_name_prefix="disk-work")
         self._atomic: dict[str, asyncio.Lock] = {}

@@ -34,7 +34,7 @@ _COORDINATOR: Final = frozenset(
         *("PartitionLeader.Produce", "PartitionLeader.Fetch", "PartitionLeader.ListOffsets"),
         *("PartitionLeader.WriteTxnMarkers", "Coordinator.WriteGroupMarkers", "Coordinator.EnrolPartitions"),
         *("Coordinator.ResolveTransaction", "PidAllocator.AllocateProducerIds"),
-        "Coordinator.DrainCoordinator",
+        *("Coordinator.DrainCoordinator", "PartitionLeader.DeleteRecords"),
     }
 )
 SERVICES: Final[dict[str, frozenset[str]]] = {

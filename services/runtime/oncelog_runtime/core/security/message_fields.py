@@ -115,6 +115,9 @@ class Subscribed(Protocol):
 class Heartbeat(OfGroup, Protocol):
     """`GroupHeartbeatRequest`."""
 
+    member_epoch: int
+    by_operator: bool
+
     @property
     def subscription(self) -> Subscribed: ...
 

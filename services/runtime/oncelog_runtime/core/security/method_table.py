@@ -22,6 +22,8 @@ T = TypeVar("T")
 _O, _R = Operation, ResourceType
 _DRAIN_STATUS: Final = 0
 _DECOMMISSION_STATUS: Final = 0
+_LEAVE: Final = -1
+"""The epoch in the heartbeat of a member that leaves, or that an operator removes."""
 
 
 class Question(NamedTuple):
@@ -203,7 +205,8 @@ def _send_offsets(request: f.SentOffsets) -> Iterator[Alternatives]:
 
 
 def _group_heartbeat(request: f.Heartbeat) -> Iterator[Alternatives]:
-    yield _one(_O.READ, _R.GROUP, request.group_id)
+    removes = request.by_operator and request.member_epoch == _LEAVE
+    yield _one(_O.DELETE if removes else _O.READ, _R.GROUP, request.group_id)
     for topic in request.subscription.topics:
         yield _one(_O.DESCRIBE, _R.TOPIC, topic)
 

@@ -71,6 +71,33 @@ def test_a_new_owner_that_lags_behind_takes_no_topic_from_its_readers() -> None:
     assert len(a.reading) == 2, "now the topic is gone"
 
 
+def test_topics_that_are_only_as_of_a_newer_revision_end_the_wait_and_nothing_else() -> None:
+    groups = Groups(t=4)
+    a, b = Reader(groups, "a"), Reader(groups, "b")
+    a.join()
+    settle(groups, a)
+    groups.revision = 7
+    groups.see(t=4)
+    b.join()
+    settle(groups, a, b)
+    groups.fail_over(sees_topics=False)
+    groups.revision = 2
+    groups.see(t=4)  # what it has seen is right, and seems to be old
+    b.leave()
+    for _ in range(3):
+        groups.wait(500)
+        a.beat()
+    assert len(a.reading) == 2, "it waits until it has seen what the owner before had"
+    groups.revision = 8
+    groups.see(t=4)
+    groups.wait(500)
+    a.beat()
+    assert len(a.reading) == 4
+    due_ms = groups.table.next_deadline_ms()
+    groups.see(t=4)
+    assert groups.table.next_deadline_ms() == due_ms, "the same topics again cost no look at any group"
+
+
 def test_a_view_that_stays_behind_is_believed_in_the_end() -> None:
     groups = Groups(t=2)
     groups.see(t=2, u=2)

@@ -1,4 +1,4 @@
-"""The assignors as pure functions: everything is given once, evenly, and `range` and `round_robin` deal as Kafka's do."""
+"""The assignors as pure functions: everything is given once, evenly, and `range` deals as Kafka's does."""
 
 from __future__ import annotations
 
@@ -80,11 +80,6 @@ def test_range_gives_neighbours_of_each_topic() -> None:
     found = assign("range", readers("a", "b"), Where({T: 3, U: 3}))
     assert found["a"] == {part("t", 0), part("t", 1), part("u", 0), part("u", 1)}
     assert found["b"] == {part("t", 2), part("u", 2)}
-
-
-def test_round_robin_deals_one_by_one_over_all_topics() -> None:
-    found = assign("round_robin", readers("a", "b"), Where({T: 3, U: 3}))
-    assert found["a"] == {part("t", 0), part("t", 2), part("u", 1)}
 
 
 def test_range_prefers_a_near_replica_within_the_share() -> None:

@@ -303,6 +303,21 @@ def test_a_full_group_takes_nobody_and_goes_on() -> None:
     Reader(groups, "c").join()
 
 
+def test_a_static_member_comes_back_into_a_full_group() -> None:
+    groups = Groups(Limits(group_max_size=2))
+    a, b = Reader(groups, "a1", instance_id="a"), Reader(groups, "b")
+    a.join()
+    b.join()
+    settle(groups, a, b)
+    before = set(a.reading)
+    a.leave(-2)
+    with pytest.raises(errors.GroupMaxSizeReachedError):
+        Reader(groups, "c").join()
+    again = Reader(groups, "a2", instance_id="a")
+    again.join()
+    assert again.reading == before
+
+
 @pytest.mark.parametrize(
     ("join", "error"),
     [

@@ -5,9 +5,15 @@ from __future__ import annotations
 import pytest
 
 from oncelog import errors
-from oncelog_coordinator.core.groups.states import MemberState
+from oncelog_coordinator.core.groups.states import GroupState, MemberState
 from oncelog_coordinator.core.limits import Limits
-from oncelog_coordinator.core.offsets.offset_commands import CommitOffsets, DescribeGroup, Member, SendOffsets
+from oncelog_coordinator.core.offsets.offset_commands import (
+    CommitOffsets,
+    DescribeGroup,
+    GroupMarker,
+    Member,
+    SendOffsets,
+)
 from oncelog_coordinator.core.offsets.offset_records import OffsetValue
 from oncelog_coordinator.core.transactions.commands import Tick, TxnName
 from tests.unit.coordinator.group_driver import GROUP, Groups, Reader, part, settle, topic_id
@@ -148,6 +154,61 @@ def test_a_group_stays_while_its_offsets_are_used() -> None:
         groups.wait(40_000)
         b.beat()
     assert b.reading == {part("t", n) for n in range(4)}
+
+
+def looks(groups: Groups, ms: int) -> int:
+    """The looks at groups of a time in which nothing else happens."""
+    end_ms, count = groups.now_ms + ms, 0
+    while (due_ms := groups.table.groups.next_deadline_ms()) is not None and due_ms <= end_ms:
+        groups.now_ms = max(groups.now_ms, due_ms)
+        groups.do(Tick())
+        count += 1
+        assert count < 1_000, "the group is looked at again and again"
+    groups.now_ms = end_ms
+    return count
+
+
+def test_a_group_that_is_kept_by_commits_is_looked_at_when_it_may_expire() -> None:
+    groups = Groups()
+    a = Reader(groups, "a")
+    a.join()
+    a.leave()
+    count = 0
+    for _ in range(30):
+        groups.do(CommitOffsets(Member(GROUP), 0, (OFFSET,)))
+        count += looks(groups, DAY_MS)
+    assert count <= 7, "one for the id of the member that left, and one in about a week"
+    count = looks(groups, 6 * DAY_MS - 1)
+    assert GROUP in groups.table.offsets.groups
+    assert count + looks(groups, 2) <= 2
+    assert GROUP not in groups.table.offsets.groups
+
+
+def test_a_group_that_a_transaction_keeps_is_looked_at_now_and_then_and_goes_after_it() -> None:
+    groups = Groups()
+    a = Reader(groups, "a")
+    a.join()
+    a.leave()
+    groups.do(SendOffsets(TxnName("x", 1, 1, 0), 0, Member(GROUP), 1, (OFFSET,)))
+    looks(groups, 7 * DAY_MS)
+    assert looks(groups, 60_000) <= 2 * 60_000 // groups.limits.group_resolve_after_ms + 1
+    groups.do(GroupMarker(GROUP, 1, 1, False, 0, 1))
+    looks(groups, groups.limits.group_resolve_after_ms)
+    assert GROUP not in groups.table.groups.groups
+
+
+def test_a_group_that_cannot_be_assigned_yet_is_not_asked_about_again_and_again() -> None:
+    groups = Groups()
+    a = Reader(groups, "a")
+    a.join()
+    groups.fail_over(sees_topics=False)
+    groups.revision = -5
+    groups.see(t=4, u=1)
+    Reader(groups, "b").join()
+    assert looks(groups, 9_000) <= 3, "its topics seem to be older than those of the assignment"
+    assert groups.table.groups.view(GROUP).state is GroupState.ASSIGNING
+    assert looks(groups, 3_000) <= 3
+    assert groups.table.groups.view(GROUP).state is GroupState.RECONCILING
 
 
 def test_offsets_of_a_group_that_never_had_members_do_not_expire() -> None:

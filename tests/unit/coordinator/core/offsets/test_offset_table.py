@@ -24,6 +24,7 @@ from oncelog_coordinator.core.offsets.offset_commands import (
 from oncelog_coordinator.core.offsets.offset_records import OffsetValue
 from oncelog_coordinator.core.offsets.offset_table import AnyMember, OffsetTable
 from oncelog_coordinator.core.transactions.commands import Tick, TxnName
+from tests.unit.coordinator.compacted import last_of_each_key
 
 TOPIC = "b" * 32
 SIMPLE = Member("g")
@@ -64,7 +65,7 @@ class Offsets:
 
     def replayed(self, *, compacted: bool) -> OffsetTable:
         table = OffsetTable(self.limits)
-        for key, value in dict(self.log).items() if compacted else self.log:
+        for key, value in last_of_each_key(self.log) if compacted else self.log:
             table.apply(table.decode(key, value))
         table.loaded(self.now_ms)
         table.check()
@@ -298,7 +299,7 @@ def test_what_waits_too_long_is_asked_about_again_and_again(offsets: Offsets) ->
     offsets.now_ms += 5_000
     offsets.do(Tick())
     assert not offsets.effects
-    assert offsets.table.next_deadline_ms() is None
+    assert offsets.table.next_deadline_ms() == 5_000 + offsets.limits.ended_retention_ms, "nothing waits any more"
 
 
 def test_waiting_offsets_are_asked_about_after_fail_over(offsets: Offsets) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from oncelog.core.batch.control import Marker
 from oncelog.errors import CoordinatorNotAvailableError, ResourceExhaustedError
-from oncelog_partition_leader.core.appends.command_queue import Bounds, CommandQueue
+from oncelog_partition_leader.core.appends.command_queue import KEPT_FOR_MARKERS, Bounds, CommandQueue
+from oncelog_partition_leader.core.appends.commands import AppendMarkerCommand
 from oncelog_partition_leader.core.producers.decisions import NeedsEnrolment
-from oncelog_partition_leader.core.producers.transactions import TxnSession
-from tests.unit.partition_leader.core.appends.a_reply import command
+from oncelog_partition_leader.core.producers.transactions import TxnName, TxnSession
+from tests.unit.partition_leader.core.appends.a_reply import AReply, command
 
 WIDE = Bounds(100, 1 << 20)
 
@@ -38,6 +40,24 @@ def test_what_waits_for_followers_or_for_an_enrolment_counts_in_the_bounds() -> 
     assert len(queue) == 2, "a refused command does not wait"
     queue.take()
     queue.add(command(2), 10, 0)
+
+
+def test_markers_have_places_that_batches_cannot_take_and_their_number_is_bounded() -> None:
+    queue = CommandQueue(Bounds(2, 1 << 20))
+    for number in range(2):
+        queue.add(command(number), 10, 0)
+    with pytest.raises(ResourceExhaustedError):
+        queue.add(command(2), 10, 0)
+    for _ in range(KEPT_FOR_MARKERS):
+        queue.add(a_marker(), 0, 0)
+    with pytest.raises(ResourceExhaustedError):
+        queue.add(a_marker(), 0, 0)
+    assert len(queue) == 2 + KEPT_FOR_MARKERS
+
+
+def a_marker() -> AppendMarkerCommand:
+    """A coordinator's decision about a transaction."""
+    return AppendMarkerCommand(AReply(), 1, name=TxnName(7, 1), txn_shard=1, marker=Marker(True, 1, 0))
 
 
 def test_batches_that_are_enrolled_are_decided_before_all_others() -> None:

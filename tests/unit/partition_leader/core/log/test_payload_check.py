@@ -124,3 +124,13 @@ def _headers_type() -> pa.DataType:
 
 def _message(rows: list[dict[str, Any]], schema: pa.Schema) -> bytes:
     return bytes(pa.RecordBatch.from_pylist(rows, schema=schema).serialize())
+
+
+def test_a_compacted_topic_takes_no_record_without_a_key() -> None:
+    with_keys = encode_batch([b"k", b"k"], [b"v", None], timestamps_ms=[0, 0], topic_id="0" * 32, partition=0)
+    without = encode_batch([b"k", None], [b"v", b"v"], timestamps_ms=[0, 0], topic_id="0" * 32, partition=0)
+    check_payload(read_header(with_keys), with_keys, 1 << 20, is_compacted=True)
+    check_payload(read_header(without), without, 1 << 20)
+    with pytest.raises(InvalidRecordError, match="every record needs a key") as caught:
+        check_payload(read_header(without), without, 1 << 20, is_compacted=True)
+    assert caught.value.context["records_without_key"] == "1"

@@ -13,7 +13,7 @@ from oncelog_partition_leader.core.producers.decisions import (
     APPEND,
     Duplicate,
 )
-from oncelog_partition_leader.core.producers.producer_entry import ProducerEntries, ProducerEntry
+from oncelog_partition_leader.core.producers.producer_entry import ProducerEntries
 from oncelog_partition_leader.core.producers.producer_state import ProducerStates
 from oncelog_partition_leader.core.producers.transactions import TxnName
 from tests.unit.partition_leader.log_helpers import NOW_MS, States, batch, refuses
@@ -92,16 +92,6 @@ def test_too_many_producers_expire_early_and_are_still_known(monkeypatch: pytest
 # ---------------------------------------------------------------- the table by itself
 
 
-class Keeper:
-    """Whoever encodes the entries while the log goes on."""
-
-    def __init__(self) -> None:
-        self.kept: dict[int, int] = {}
-
-    def keep(self, producer_id: int, entry: ProducerEntry) -> None:
-        self.kept.setdefault(producer_id, entry.producer_epoch)
-
-
 def entries(*producer_ids: int, epoch: int = 3) -> ProducerEntries:
     found = ProducerEntries(DAY_MS)
     found.advance(1_000, {})
@@ -130,34 +120,26 @@ def test_a_fence_of_somebody_unknown_or_of_the_same_epoch_sets_nothing_aside() -
     assert found.live[7].set_aside is None
 
 
-def test_whoever_encodes_the_entries_is_told_before_one_of_them_changes() -> None:
-    found, keeper, other = entries(7, 8), Keeper(), Keeper()
-    found.kept_by(keeper)
-    found.kept_by(other)
+def test_an_entry_that_a_snapshot_has_taken_is_copied_before_it_changes() -> None:
+    found = entries(7, 8)
+    taken = found.freeze()
+    before = list(taken.records())
+    found.touch(7, 3, 10).window.push(0, 2, 10, 1, 1_000)
+    found.fence(8, 5, 20)
     found.touch(9, 0, 10)
-    assert keeper.kept == {}, "9 was not there"
-    found.touch(7, 5, 10)
-    found.released_by(other)
-    found.touch(8, 5, 10)
-    assert keeper.kept == {7: 3, 8: 3}
-    assert other.kept == {7: 3}
+    assert list(taken.records()) == before
+    again = found.touch(7, 3, 12)
+    assert again is found.live[7] is found.touch(7, 3, 12), "one copy is enough until the next snapshot"
+    assert again.window.last_sequence == 1
 
 
-def test_a_keeper_that_is_gone_keeps_nobody() -> None:
-    found, keeper = entries(7), Keeper()
-    found.kept_by(keeper)
-    del keeper
-    found.touch(7, 5, 10)
-    found.kept_by(Keeper())
-    assert len(found._keepers) <= 1
-
-
-def test_a_question_about_an_expired_producer_changes_nothing() -> None:
+def test_a_fence_of_an_expired_producer_sets_its_window_aside() -> None:
     found = entries(7)
+    found.live[7].window.push(0, 2, 10, 1, 1_000)
     found.advance(1_000 + DAY_MS, {})
-    assert list(found.expired) == [7]
-    asked = found.find(7, 99)
-    assert asked is not None
-    assert asked.producer_epoch == 3
-    assert not found.live
-    assert found.find(8, 99) is None
+    assert 7 in found.expired
+    found.fence(7, 4, 20)
+    entry = found.live[7]
+    assert entry.set_aside is not None
+    assert (entry.set_aside[0], entry.set_aside[1].last_sequence) == (3, 1)
+    found.check()

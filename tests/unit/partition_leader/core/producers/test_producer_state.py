@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
+from contextlib import suppress
 from random import Random
 
 import pytest
@@ -15,12 +14,13 @@ from oncelog.errors import (
     DuplicateSequenceError,
     InvalidProducerEpochError,
     InvalidTxnStateError,
+    OncelogError,
     OutOfOrderSequenceError,
     ResourceExhaustedError,
     TxnEndedError,
     UnknownProducerIdError,
 )
-from oncelog_partition_leader.core.producers import producer_snapshot
+from oncelog_partition_leader.core.producers import ended_transactions, live_producers, producer_snapshot
 from oncelog_partition_leader.core.producers.decisions import (
     APPEND,
     AppendMarker,
@@ -140,13 +140,15 @@ def test_a_batch_without_producer_is_never_judged() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_snapshot_in_slices_is_of_the_moment_in_which_it_began(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(producer_snapshot, "_SLICE", 3)
+def test_a_snapshot_that_is_encoded_late_is_of_the_moment_in_which_it_began(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_producers, "OBJECTS_MAX", 1 + seed * 5)
+    monkeypatch.setattr(ended_transactions, "OBJECTS_MAX", 1 + seed)
     random, log = Random(seed), States()
-    now_ms, sequences, fences = NOW_MS, dict[int, list[int]](), 0
+    now_ms, sequences, fences, done = NOW_MS, dict[int, list[int]](), 0, 0
     running: list[tuple[producer_snapshot.Snapshot, bytes]] = []
-    done = 0
-    for _ in range(1_000):
+    for step in range(1_000):
         now_ms += random.choice([0, 0, 1, DAY_MS // 20])
         producer_id = random.randrange(60)
         epoch_and_next = sequences.setdefault(producer_id, [0, 0])
@@ -154,29 +156,47 @@ def test_a_snapshot_in_slices_is_of_the_moment_in_which_it_began(seed: int, monk
             fences += 1
             epoch_and_next[:] = [epoch_and_next[0] + 1, 0]
             log.apply(fence(producer_id, epoch_and_next[0]), now_ms=now_ms)
+        elif random.random() < 0.3:
+            name = 100 + random.randrange(12), 1 + step // 40
+            with suppress(OncelogError):
+                log.write(batch(name[0], random.choice([0, 1]), txn=name), now_ms=now_ms)
+            if random.random() < 0.5:
+                log.apply(marker(name), now_ms=now_ms)
         else:
             log.write(batch(producer_id, epoch_and_next[1], epoch=epoch_and_next[0]), now_ms=now_ms)
             epoch_and_next[1] += 1
         if random.random() < 0.1:
-            expected = log.states.snapshot()
-            running.append((log.states.begin_snapshot(), expected))
-        for snapshot, expected in list(running):
-            if random.random() < 0.15 and snapshot.advance():
-                assert snapshot.data == expected
-                running.remove((snapshot, expected))
-                done += 1
+            running.append((log.states.begin_snapshot(), log.states.snapshot()))
+        if running and random.random() < 0.1:
+            late, expected = running.pop(random.randrange(len(running)))
+            assert late.whole() == expected
+            assert ProducerStates.restore(expected).snapshot() == expected
+            done += 1
     assert done > 20
     assert fences > 20
     assert len(log.states.producers.expired) > 0
 
 
-def test_a_snapshot_that_nobody_wants_any_more_is_told_nothing() -> None:
-    log = States()
-    log.write(batch(1, 0))
-    snapshot = weakref.ref(log.states.begin_snapshot())
-    gc.collect()
-    assert snapshot() is None
-    log.write(batch(1, 1))
+def test_packing_changes_no_decision_and_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    for objects in (1, 3, 1_000):
+        monkeypatch.setattr(live_producers, "OBJECTS_MAX", objects)
+        monkeypatch.setattr(ended_transactions, "OBJECTS_MAX", objects)
+        random, log, told = Random(5), States(), list[str]()
+        for step in range(600):
+            producer_id, sequence = random.randrange(12), random.randrange(8)
+            name = (50 + random.randrange(8), 1 + step // 60)
+            data = random.choice([batch(producer_id, sequence), batch(name[0], sequence % 3, txn=name)])
+            try:
+                told.append(str(log.write(data)))
+            except OncelogError as error:
+                told.append(str(error))
+            if random.random() < 0.15:
+                log.apply(marker(name, commit=random.random() < 0.5))
+            if random.random() < 0.02:
+                log.states.begin_snapshot()
+        seen.append((told, log.states.snapshot()))
+    assert seen[0] == seen[1] == seen[2]
 
 
 # ---------------------------------------------------------------- fences (hole 22)

@@ -90,3 +90,13 @@ def test_a_replica_takes_a_gap_as_written() -> None:
 @pytest.mark.parametrize(("base", "last", "known"), [(0, 1, True), (2, 3, True), (1, 2, False), (4, 5, False)])
 def test_find_answers_by_sequences_alone(base: int, last: int, known: bool) -> None:
     assert (_written((0, 2), (2, 2)).find(base, last) is not None) is known
+
+
+def test_a_batch_that_was_compacted_is_known_by_its_sequences_alone() -> None:
+    window = SequenceWindow()
+    window.push(0, 3, 0, 11, 0)
+    window.pass_over(3, 5, 3)
+    assert (window.last_sequence, window.written, window.end_offset, window.kept) == (7, 8, 8, [])
+    assert window.judge(3, 5, 99) is OLDER, "whatever its content was"
+    assert window.judge(8, 1, 0) is None
+    window.check()

@@ -158,3 +158,62 @@ def test_a_log_vouches_for_less_than_its_directory_after_it_failed() -> None:
         assert Claim(10, 10).and_also(Claim(0, 30)) == Claim(10, 30)
 
     lived(story)
+
+
+# ---------------------------------------------------------------- an older image of the disk (S24)
+
+
+def test_an_image_that_lacks_an_incarnation_is_recognised_though_it_was_taken_after_a_clean_stop() -> None:
+    async def story(life: Life) -> None:
+        await life.start(10)
+        await life.custody.close()
+        image = life.disk.read_file(FILE)
+        await life.start(20)
+        await life.custody.close()
+        await life.disk.write_atomic(FILE, image)
+        assert await life.start(30) == Claim(10, 10), "by itself it looks whole"
+        assert life.custody.is_older_than(20), "and etcd names an incarnation that it never heard of"
+        assert not life.custody.is_older_than(10)
+        assert not life.custody.is_older_than(30), "its own"
+
+    lived(story)
+
+
+def test_a_directory_that_nobody_exchanged_is_no_image() -> None:
+    async def story(life: Life) -> None:
+        for incarnation, ends in ((10, life.kill), (20, life.power_cut), (30, life.kill)):
+            await life.start(incarnation)
+            ends()
+        await life.start(40)
+        assert not any(life.custody.is_older_than(named) for named in (0, 5, 10, 20, 30, 40, 50))
+        life.custody.adopted(60)
+        assert not life.custody.is_older_than(40), "this process had it before its lease ran out"
+
+    lived(story)
+
+
+def test_a_directory_of_an_older_version_does_not_say_who_used_it() -> None:
+    async def story(life: Life) -> None:
+        old = {"version": 1, "directory_id": "a", "boot_id": life.disk.boot_id, "clean": False}
+        await life.disk.write_atomic(FILE, json.dumps({**old, "known_since": 10, "intact_since": 10}).encode())
+        assert await life.start(30) == Claim(10, 10)
+        assert not life.custody.is_older_than(20)
+        life.kill()
+        await life.start(40)
+        assert life.custody.is_older_than(35), "from now on it says"
+
+    lived(story)
+
+
+def test_a_turned_bit_cannot_raise_a_claim() -> None:
+    async def story(life: Life) -> None:
+        await life.start(10)
+        life.power_cut()
+        assert await life.start(20) == Claim(10, 20)
+        whole = life.disk.read_file(FILE)
+        for position in range(len(whole)):
+            await life.disk.write_atomic(FILE, whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :])
+            life.kill()
+            assert (await life.start(30)).intact_since >= 20
+
+    lived(story)

@@ -10,6 +10,8 @@ from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.cluster.broker_contacts import Contacts
 from oncelog_partition_leader.cluster.cluster_context import ClusterContext
 from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.core.log.disk_levels import Thresholds
+from oncelog_partition_leader.log.data_dir.disk_room import DiskRoom
 from oncelog_partition_leader.log.data_dir.disk_watch import DiskWatch
 from oncelog_partition_leader.log.topic_config import TopicConfig
 from oncelog_partition_leader.partition.broker_metrics import BrokerMetrics
@@ -67,6 +69,7 @@ class Parts:
             place.bugs,
             MetricsObserver(metrics),
             DiskWatch(place.clock, 1_000, lambda _stalled: None),
+            DiskRoom(place.ports.disk, place.clock, Thresholds(0, 0)),
             TopicConfig(),
         )
         self.here = LocalReplicas()

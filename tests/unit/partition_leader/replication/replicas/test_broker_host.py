@@ -28,6 +28,24 @@ def test_a_full_log_is_handed_over_once() -> None:
     run(scenario)
 
 
+def test_a_log_whose_disk_is_nearly_full_is_handed_over_and_its_replica_stays_in_the_isr() -> None:
+    async def scenario(place: Place) -> None:
+        parts = Parts(place)
+        leadership: Any = noting(partition=P0)
+        given: list[Any] = []
+
+        async def give_away(led: Any, *, leaves: bool) -> None:
+            given.append((led, leaves))
+
+        parts.host.hand_over.give_away = give_away  # type: ignore[method-assign, assignment]
+        for _ in range(2):
+            parts.host.hand_over_nearly_full(leadership)
+        await place.until(lambda: bool(given))
+        assert given == [([leadership], False)], "not twice in a moment"
+
+    run(scenario)
+
+
 def test_a_newer_epoch_is_taken_only_from_the_present_leadership() -> None:
     async def scenario(place: Place) -> None:
         parts = Parts(place)

@@ -114,8 +114,8 @@ def test_members_are_removed_by_id_or_instance_and_a_repeat_does_nothing(cluster
             assert await remove("g") == []
 
     cluster.run(work)
-    asked = [(request.member_id, request.member_epoch) for request in cluster.requests("GroupHeartbeat")]
-    assert asked == [("a", -1), ("b", -1), ("d", -1)]
+    asked = [(r.member_id, r.member_epoch, r.by_operator) for r in cluster.requests("GroupHeartbeat")]
+    assert asked == [("a", -1, True), ("b", -1, True), ("d", -1, True)]
 
 
 def test_offsets_are_set_by_a_commit_of_nobody_that_is_known_by_its_copies(cluster: FakeCluster) -> None:

@@ -222,3 +222,27 @@ def test_what_a_defect_drops_after_it_was_sent_is_not_told_as_certainly_failed(
 
     cluster.run(work)
     assert (cluster.values(0), cluster.values(1)) == ([b"written"], [])
+
+
+def test_the_calls_of_batches_that_wait_begin_in_one_turn_so_that_a_link_sends_them_together(
+    cluster: FakeCluster,
+) -> None:
+    """A link sends in the turn after a call what was called until then: one envelope, so one append and one replication."""
+    open_envelopes: list[int] = []
+    sent: list[int] = []
+
+    def called(_address: str, _request: Any) -> None:
+        if not open_envelopes:
+            open_envelopes.append(0)
+            asyncio.get_running_loop().call_soon(lambda: sent.append(open_envelopes.pop()))
+        open_envelopes[0] += 1
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(batch_size=1_000, linger_ms=0) as producer:
+            await producer.send_and_wait(TOPIC, b"first", partition=0)
+            cluster.fail("Produce", called, called)
+            for delivery in [await producer.send(TOPIC, bytes(900), partition=0) for _ in range(2)]:
+                await delivery
+
+    asyncio.run(work(cluster))  # and not on the simulated loop, which gives turns in a random order
+    assert sent == [2]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from oncelog import errors
+from oncelog.core.consume.near_replica import Replica
 from oncelog.types import PartitionId
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster
 
@@ -73,6 +74,26 @@ def test_nobody_goes_back_to_an_older_leader(cluster: FakeCluster) -> None:
             cluster.leaders[0], cluster.epochs[0] = BROKERS[0], 4
             await metadata.refresh(deadline_ms)
             assert (metadata.leader(where).address, metadata.leader(where).leader_epoch) == (BROKERS[1], 5)
+
+    cluster.run(work)
+
+
+def test_where_brokers_name_their_racks_a_partitions_replicas_are_known_by_them(cluster: FakeCluster) -> None:
+    where = PartitionId(TOPIC_ID, 0)
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            metadata = client._metadata
+            deadline_ms = client._context.deadline_ms()
+            await metadata.topic(TOPIC, deadline_ms)
+            assert (metadata.leader(where).rack, metadata.leader(where).followers) == ("", ())
+            cluster.racks[:] = ["a", "b"]
+            await metadata.refresh(deadline_ms)
+            assert (metadata.leader(where).rack, metadata.leader(where).followers) == ("a", (Replica(BROKERS[1], "b"),))
+            cluster.leaders[0], cluster.epochs[0] = None, 1
+            await metadata.refresh(deadline_ms)
+            both = (Replica(BROKERS[0], "a"), Replica(BROKERS[1], "b"))
+            assert (metadata.leader(where).rack, metadata.leader(where).followers) == ("", both)
 
     cluster.run(work)
 

@@ -17,7 +17,10 @@ from oncelog.core.batch.batch import (
     decode_batch,
     encode_arrow,
     encode_batch,
+    encode_compacted,
     iter_batches,
+    row_at,
+    row_offsets,
 )
 from oncelog.core.batch.header import CODECS
 from oncelog.core.batch.record import MAX_RECORD_HEADERS, Record
@@ -257,3 +260,34 @@ def test_uncompressed_columns_share_the_memory_of_the_buffer() -> None:
     rows = decode_arrow(data)
     assert pa.total_allocated_bytes() - before < 10_000
     assert rows.num_rows == 1000
+
+
+def compacted(deltas: list[int], span: int = 5) -> bytes:
+    """A batch of `span` offsets from 100 on, of which these are left."""
+    data = encode_batch([b"k"] * span, [b"v"] * span, timestamps_ms=range(span), **WHERE)
+    header = hd.read_header(data)._replace(base_offset=100)
+    rows = decode_arrow(data).slice(0, len(deltas))
+    return encode_compacted(rows, pa.array(deltas, pa.int32()), header)
+
+
+def test_a_compacted_batch_says_which_offsets_are_left() -> None:
+    data = compacted([1, 3, 4])
+    assert [record.offset for record in decode_batch(data)] == [101, 103, 104]
+    header, rows = hd.read_header(data), decode_arrow(data)
+    assert (header.next_offset, header.record_count, header.max_timestamp_ms) == (105, 3, 2)
+    assert [row_at(rows, header, offset) for offset in (0, 101, 102, 104, 105)] == [0, 0, 1, 2, 3]
+    assert row_offsets(rows.slice(1), header, 1) == [103, 104]
+
+
+@pytest.mark.parametrize("deltas", [[1, 1], [3, 2], [-1, 2], [1, 5]])
+def test_offsets_of_a_compacted_batch_ascend_and_lie_within_it(deltas: list[int]) -> None:
+    with pytest.raises(errors.InvalidRecordError, match="offsets of a compacted batch"):
+        decode_batch(compacted(deltas))
+
+
+def test_a_compacted_batch_without_records_has_no_payload() -> None:
+    header = hd.read_header(compacted([1]))._replace(record_count=0, uncompressed_length=0)
+    data = hd.rewritten(header, b"")
+    assert decode_batch(data) == []
+    with pytest.raises(errors.InvalidRecordError, match="never compacted"):
+        decode_batch(hd.rewritten(header._replace(attributes=header.attributes | hd.CONTROL), b""))

@@ -116,3 +116,8 @@ def test_the_answer_ends_where_its_last_batch_ends() -> None:
     for next_offset in (6, 8):
         with pytest.raises(InvalidResponseError, match="than where its last batch ends"):
             check_end(7, next_offset)
+
+
+def test_a_compacted_batch_may_have_fewer_records_than_offsets() -> None:
+    check_batch(batch(5, record_count=1, attributes=hd.COMPACTED), 5, TAG, is_first=True)
+    check_batch(batch(5, record_count=0, attributes=hd.COMPACTED), 6, TAG, is_first=True)
