@@ -21,13 +21,8 @@ from oncelog_coordinator.core.groups.shard_table import GroupShardTable
 from oncelog_coordinator.core.groups.states import MemberState
 from oncelog_coordinator.core.log_bound import LogBound, Written
 from oncelog_coordinator.core.offsets.offset_records import CommittedOffset, EndedTransactions, OffsetValue
-from oncelog_coordinator.core.transactions.records import (
-    Expected,
-    OrphanRecord,
-    Session,
-    Token,
-    TransactionRecord,
-)
+from oncelog_coordinator.core.transactions.orphan_records import OrphanRecord
+from oncelog_coordinator.core.transactions.records import Expected, Session, Token, TransactionRecord
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
 
 _NOW_MS: Final = 1_700_000_000_000

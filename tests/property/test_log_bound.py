@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from oncelog_coordinator.core.log_bound import LogBound, LogLimits, Written
-from oncelog_coordinator.core.transactions.records import EPOCH_KEY, EpochRecord, OrphanRecord, Tombstone
+from oncelog_coordinator.core.transactions.orphan_records import OrphanRecord
+from oncelog_coordinator.core.transactions.records import EPOCH_KEY, EpochRecord, Tombstone
 
 Record = OrphanRecord | Tombstone | EpochRecord
 LIMITS = LogLimits(slack_records=5, slack_bytes=10_000, repeats=2)

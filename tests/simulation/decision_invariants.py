@@ -21,13 +21,9 @@ from oncelog.core.batch.control import Marker, control_of
 from oncelog.core.batch.header import BatchHeader
 from oncelog.errors import OncelogError
 from oncelog.types import PartitionId
-from oncelog_coordinator.core.transactions.records import (
-    TRANSACTION_KEY,
-    DecidedTransaction,
-    OrphanRecord,
-    TransactionRecord,
-    decode_transaction_record,
-)
+from oncelog_coordinator.core.transactions.orphan_records import OrphanRecord
+from oncelog_coordinator.core.transactions.record_kinds import decode_transaction_record
+from oncelog_coordinator.core.transactions.records import TRANSACTION_KEY, DecidedTransaction, TransactionRecord
 from oncelog_partition_leader.log.partition_log import PartitionLog
 from oncelog_partition_leader.log.reader import read_batches, segment_of
 from oncelog_partition_leader.partition.partition import LocalPartition

@@ -8,11 +8,11 @@ import pytest
 
 from oncelog.core.batch.control import Marker
 from oncelog.types import PartitionId
+from oncelog_coordinator.core.transactions.orphan_records import OrphanRecord
 from oncelog_coordinator.core.transactions.records import (
     DecidedTransaction,
     Expected,
     OpenTransaction,
-    OrphanRecord,
     Target,
     Token,
     TransactionRecord,

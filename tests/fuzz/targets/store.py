@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from oncelog.errors import ConfigError, CorruptMessageError, OncelogError
 from oncelog.types import BrokerRef
 from oncelog_coordinator.core.groups.shard_table import GroupShardTable
-from oncelog_coordinator.core.transactions.records import decode_transaction_record
+from oncelog_coordinator.core.transactions.record_kinds import decode_transaction_record
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
 from oncelog_partition_leader.log.topic_config import TopicConfig, canonical, effective
 from oncelog_pid_allocator.core.blocks import Block

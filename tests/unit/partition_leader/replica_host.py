@@ -15,8 +15,8 @@ from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.process.tasks import TaskOwner
 from oncelog_runtime.serving.signpost import Signpost
 from oncelog_runtime.sim.world import SimWorld
+from tests.unit.partition_leader.leading import FakeHost
 from tests.unit.partition_leader.log_helpers import TOPIC_ID, open_log
-from tests.unit.partition_leader.partition.test_leadership import FakeHost
 
 ME = BrokerRef(1, 11)
 PLACE = PartitionId(TOPIC_ID, 3)

@@ -15,7 +15,7 @@ from oncelog_runtime.observability.metrics import Family
 from oncelog_runtime.process.bugs import UnexpectedError
 from oncelog_runtime.sim.disk import SimDisk
 from tests.unit.partition_leader import log_helpers
-from tests.unit.partition_leader.partition.test_leadership import Leading, Run, batch, run, turn
+from tests.unit.partition_leader.leading import Leading, Run, batch, run, turn
 
 __all__ = ["run"]  # the fixture
 POISON = 13

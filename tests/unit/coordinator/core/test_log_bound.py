@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from oncelog_coordinator.core.log_bound import LogBound, LogLimits, Written
-from oncelog_coordinator.core.transactions.records import EPOCH_KEY, OrphanRecord
+from oncelog_coordinator.core.transactions.orphan_records import OrphanRecord
+from oncelog_coordinator.core.transactions.records import EPOCH_KEY
 
 SMALL = LogLimits(slack_records=4, slack_bytes=1_000_000, repeats=2)
 

@@ -22,14 +22,9 @@ from oncelog_coordinator.core.offsets.offset_records import (
     PendingOffsets,
 )
 from oncelog_coordinator.core.transactions import commands as cmd
-from oncelog_coordinator.core.transactions.records import (
-    EpochRecord,
-    OrphanRecord,
-    RemovedIds,
-    Tombstone,
-    TransactionLogRecord,
-    TransactionRecord,
-)
+from oncelog_coordinator.core.transactions.orphan_records import OrphanRecord, RemovedIds
+from oncelog_coordinator.core.transactions.record_kinds import TransactionLogRecord
+from oncelog_coordinator.core.transactions.records import EpochRecord, Tombstone, TransactionRecord
 from tests.unit.coordinator.driver import P0, Driver, name
 from tests.unit.coordinator.group_driver import Groups, Reader, topic_id
 

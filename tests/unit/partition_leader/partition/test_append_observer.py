@@ -18,7 +18,7 @@ from oncelog_partition_leader.partition.broker_metrics import AppendMetrics, Bro
 from oncelog_runtime.observability.metrics import NodeMetrics
 from tests.spans import recording_tracer
 from tests.unit.partition_leader.core.appends.a_reply import command
-from tests.unit.partition_leader.partition.test_leadership import Leading, Run, batch, run, turn
+from tests.unit.partition_leader.leading import Leading, Run, batch, run, turn
 
 __all__ = ["run"]  # the fixture
 PARENT = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"

@@ -9,7 +9,7 @@ import pytest
 
 from oncelog.errors import InternalServerError, NotLeaderError, StorageError, UnknownServerError
 from oncelog_partition_leader.core.producers.transactions import TxnSession
-from tests.unit.partition_leader.partition.test_leadership import Leading, Run, batch, run, turn
+from tests.unit.partition_leader.leading import Leading, Run, batch, run, turn
 from tests.unit.partition_leader.test_contained_faults import PoisonedError, take_report
 
 __all__ = ["run"]  # the fixture

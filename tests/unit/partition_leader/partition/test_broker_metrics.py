@@ -15,7 +15,7 @@ from oncelog_partition_leader.partition.broker_metrics import BrokerMetrics
 from oncelog_runtime.observability import metric_names as names
 from oncelog_runtime.observability.metrics import Histogram, NodeMetrics
 from oncelog_runtime.sim import SimWorld
-from tests.unit.partition_leader.partition.test_leadership import TOPIC_ID, FakeHost, Leading, batch
+from tests.unit.partition_leader.leading import TOPIC_ID, FakeHost, Leading, batch
 
 A, B, B_AGAIN, C = BrokerRef(1, 11), BrokerRef(2, 12), BrokerRef(2, 30), BrokerRef(3, 13)
 

@@ -11,7 +11,7 @@ from oncelog_partition_leader.core.replication.replica_set import ReplicaSet
 from oncelog_partition_leader.log.partition_log import LogConfig
 from oncelog_runtime.sim.disk import SimDisk
 from tests.unit.partition_leader import log_helpers
-from tests.unit.partition_leader.partition.test_leadership import Leading, Run, batch, run, turn
+from tests.unit.partition_leader.leading import Leading, Run, batch, run, turn
 
 __all__ = ["run"]
 

@@ -26,7 +26,8 @@ from oncelog_coordinator.core.transactions.commands import (
     ResolveReply,
     TransactionView,
 )
-from oncelog_coordinator.core.transactions.records import DecidedTransaction, OrphanRecord, TransactionRecord
+from oncelog_coordinator.core.transactions.orphan_records import OrphanRecord
+from oncelog_coordinator.core.transactions.records import DecidedTransaction, TransactionRecord
 from oncelog_coordinator.core.transactions.states import Outcome
 from oncelog_coordinator.core.transactions.transaction_index import (
     ForcedAbort,

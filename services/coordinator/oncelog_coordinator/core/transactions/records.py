@@ -1,4 +1,4 @@
-"""The log records of a transaction shard: frozen values <-> JSON bytes with sorted keys and a version.
+"""The records of transactional ids in the log of a shard: frozen values <-> JSON bytes with sorted keys, a version.
 
 Rule 1: a `TransactionRecord` is the WHOLE state of one transactional id, with every decided transaction whose markers
         are not all on disk; so the newest record of a key is enough, whatever compaction removed (hole 8).
@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NotRequired, TypedDict
 
-from oncelog.core.malformed import MALFORMED
 from oncelog.errors import CorruptMessageError
 from oncelog.types import PartitionId
 from oncelog_coordinator.core.transactions.states import Outcome, TxnState, complete, prepared
@@ -21,8 +20,6 @@ from oncelog_coordinator.core.transactions.states import Outcome, TxnState, comp
 VERSION: Final = 1
 EPOCH_KEY: Final = "epoch"
 TRANSACTION_KEY: Final = "txn:"
-ORPHAN_KEY: Final = "orphan:"
-_REMOVED_KEY: Final = "orphan:0"
 NOT_COUNTED: Final = -1
 """Expected records of a partition for which the client reported no count."""
 
@@ -76,15 +73,6 @@ class TransactionForm(TypedDict):
     tokens: list[tuple[str, int, int]]
     expiring: NotRequired[list[int]]
     expected: NotRequired[list[Any]]
-
-
-class OrphanForm(TypedDict):
-    """The JSON of an `OrphanRecord`, and of `RemovedIds`, which alone has `removed`: a producer id and a number."""
-
-    pid: int
-    aborted: list[int]
-    at_ms: NotRequired[int]
-    removed: NotRequired[list[int]]
 
 
 def dump(value: Mapping[str, object]) -> bytes:
@@ -512,90 +500,3 @@ def _decided(waiting: Sequence[DecidedForm], visible: Sequence[DecidedForm]) -> 
     found = [DecidedTransaction.from_json(item) for item in waiting]
     found += [replace(DecidedTransaction.from_json(item), was_visible=True) for item in visible]
     return tuple(sorted(found, key=lambda item: item.txn_no))
-
-
-@dataclass(frozen=True, slots=True)
-class OrphanRecord:
-    """Numbers of a producer id that no transactional id has; recorded as aborted before a leader gets that answer.
-
-    `closed_ms`: when the last of them was; 0 = an older version has written the record.
-    """
-
-    producer_id: int
-    aborted: tuple[int, ...]
-    closed_ms: int = 0
-
-    @property
-    def key(self) -> str:
-        """One key per producer id."""
-        return f"{ORPHAN_KEY}{self.producer_id}"
-
-    def encode(self) -> bytes:
-        """Returns the JSON value of the record."""
-        return dump({"pid": self.producer_id, "aborted": list(self.aborted), "at_ms": self.closed_ms})
-
-    @staticmethod
-    def decode(value: OrphanForm) -> OrphanRecord:
-        """Builds the record from what `parse` returned."""
-        return OrphanRecord(value["pid"], tuple(value["aborted"]), value.get("at_ms", 0))
-
-
-@dataclass(frozen=True, slots=True)
-class RemovedIds:
-    """All that is kept of removed transactional ids: upper bounds of their producer ids and of the numbers that were
-    given.
-
-    So no outcome is ever claimed for a number that a removed id may have had, and a later id never gets such a number.
-    In the log it looks like an `OrphanRecord` of the producer id 0, which is never allocated: an older version reads it
-    as that.
-    """
-
-    producer_id: int = 0
-    txn_no: int = 0
-
-    @property
-    def key(self) -> str:
-        """One key for all removed ids."""
-        return _REMOVED_KEY
-
-    def may_have_had(self, txn_no: int, producer_id: int | None = None) -> bool:
-        """True when a removed id, with this producer id or any, may have had a transaction with this number."""
-        return 0 < txn_no <= self.txn_no and (producer_id is None or 0 < producer_id <= self.producer_id)
-
-    def with_id(self, record: TransactionRecord) -> RemovedIds:
-        """Returns the bounds with one more removed id."""
-        return RemovedIds(max(self.producer_id, record.producer_id), max(self.txn_no, record.last_given))
-
-    def encode(self) -> bytes:
-        """Returns the JSON value of the record."""
-        return dump({"pid": 0, "aborted": [], "removed": [self.producer_id, self.txn_no]})
-
-    @staticmethod
-    def decode(value: OrphanForm) -> RemovedIds:
-        """Builds the record from what `parse` returned."""
-        producer_id, txn_no = value["removed"]
-        return RemovedIds(int(producer_id), int(txn_no))
-
-
-def _orphan_or_removed(value: OrphanForm) -> OrphanRecord | RemovedIds:
-    return RemovedIds.decode(value) if "removed" in value else OrphanRecord.decode(value)
-
-
-TransactionLogRecord = EpochRecord | TransactionRecord | OrphanRecord | RemovedIds | Tombstone
-
-
-def decode_transaction_record(key: str, value: bytes) -> TransactionLogRecord:
-    """Decodes a record of a transaction shard's log. Raises `CorruptMessageError` for a record that this version cannot
-    read.
-    """
-    kind = key.partition(":")[0]
-    decoder = {"epoch": EpochRecord.decode, "txn": TransactionRecord.decode, "orphan": _orphan_or_removed}.get(kind)
-    if decoder is None:
-        raise CorruptMessageError("a record of the shard's log has an unknown kind", kind=kind)
-    try:
-        record: TransactionLogRecord = decoder(parse(value))  # type: ignore[assignment]
-    except MALFORMED as error:
-        raise CorruptMessageError("a record of the shard's log cannot be read", key=key) from error
-    if record.key != key:
-        raise CorruptMessageError("a record of the shard's log has another key than its value says", key=key)
-    return record

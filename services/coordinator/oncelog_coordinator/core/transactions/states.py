@@ -12,7 +12,7 @@ Numbers are never reused, so a state only moves down this list:
     DEAD             the id expired: its outcomes are forgotten, its producer id, last number and tokens are not
 
 An id that stays DEAD is removed wholly in the end, unless it must last.  Its numbers stay forgotten all the same: the next
-producer id under that name begins above every number that a removed id of the shard had (`records.RemovedIds`).
+producer id under that name begins above every number that a removed id of the shard had (`orphan_records.RemovedIds`).
 
 Differs from Kafka (KIP-98, KIP-890) in two ways.  A number that enrolled nothing goes to COMPLETE in one record, and it
 does so for a commit too, so that END(n) always closes n (a late message of n can then never join n+1).  A new session

@@ -24,7 +24,8 @@ from oncelog_coordinator.core.decision import Decision, Effect, LogRecord, Trans
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.transactions import checks as parts
 from oncelog_coordinator.core.transactions import transaction_state as state
-from oncelog_coordinator.core.transactions.records import OrphanRecord, Tombstone, TransactionRecord
+from oncelog_coordinator.core.transactions.orphan_records import OrphanRecord
+from oncelog_coordinator.core.transactions.records import Tombstone, TransactionRecord
 from oncelog_coordinator.core.transactions.transaction_index import Entry, LookedAt, TransactionIndex
 
 

@@ -15,13 +15,8 @@ from oncelog.errors import InvalidPidMappingError
 from oncelog.types import PartitionId
 from oncelog_coordinator.core.decision import Note
 from oncelog_coordinator.core.limits import Limits
-from oncelog_coordinator.core.transactions.records import (
-    ORPHAN_KEY,
-    DecidedTransaction,
-    OrphanRecord,
-    RemovedIds,
-    TransactionRecord,
-)
+from oncelog_coordinator.core.transactions.orphan_records import ORPHAN_KEY, OrphanRecord, RemovedIds
+from oncelog_coordinator.core.transactions.records import DecidedTransaction, TransactionRecord
 
 _DIGITS_MAX: Final = 19
 MarkerTarget = PartitionId | str

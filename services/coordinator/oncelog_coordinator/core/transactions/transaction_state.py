@@ -13,6 +13,7 @@ from dataclasses import replace
 from oncelog.errors import CoordinatorNotAvailableError
 from oncelog.types import PartitionId
 from oncelog_coordinator.core.limits import Limits
+from oncelog_coordinator.core.transactions.orphan_records import RemovedIds
 from oncelog_coordinator.core.transactions.records import (
     NOT_COUNTED,
     NOTHING_EXPECTED,
@@ -20,7 +21,6 @@ from oncelog_coordinator.core.transactions.records import (
     Expected,
     OpenTransaction,
     Ownership,
-    RemovedIds,
     Session,
     Target,
     Token,

@@ -59,16 +59,9 @@ from oncelog_coordinator.core.transactions import commands as cmd
 from oncelog_coordinator.core.transactions import participant_decisions as participants
 from oncelog_coordinator.core.transactions import timeouts
 from oncelog_coordinator.core.transactions.checks import send_markers
-from oncelog_coordinator.core.transactions.records import (
-    TRANSACTION_KEY,
-    EpochRecord,
-    OrphanRecord,
-    RemovedIds,
-    Tombstone,
-    TransactionLogRecord,
-    TransactionRecord,
-    decode_transaction_record,
-)
+from oncelog_coordinator.core.transactions.orphan_records import OrphanRecord, RemovedIds
+from oncelog_coordinator.core.transactions.record_kinds import TransactionLogRecord, decode_transaction_record
+from oncelog_coordinator.core.transactions.records import TRANSACTION_KEY, EpochRecord, Tombstone, TransactionRecord
 from oncelog_coordinator.core.transactions.states import Outcome, TxnState, is_legal
 from oncelog_coordinator.core.transactions.transaction_index import (
     Entry,

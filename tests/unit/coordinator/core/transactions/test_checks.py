@@ -13,13 +13,8 @@ from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.transactions import checks
 from oncelog_coordinator.core.transactions import commands as cmd
 from oncelog_coordinator.core.transactions.commands import BecameVisible, SendMarkers
-from oncelog_coordinator.core.transactions.records import (
-    DecidedTransaction,
-    OpenTransaction,
-    RemovedIds,
-    Target,
-    TransactionRecord,
-)
+from oncelog_coordinator.core.transactions.orphan_records import RemovedIds
+from oncelog_coordinator.core.transactions.records import DecidedTransaction, OpenTransaction, Target, TransactionRecord
 from oncelog_coordinator.core.transactions.states import Outcome
 from oncelog_coordinator.core.transactions.transaction_index import Entry, TransactionIndex
 from tests.unit.coordinator.driver import P0, P1, P2, TOPIC, Driver

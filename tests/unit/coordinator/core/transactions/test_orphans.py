@@ -9,7 +9,7 @@ import pytest
 from oncelog import errors
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.transactions import commands as cmd
-from oncelog_coordinator.core.transactions.records import OrphanRecord, RemovedIds
+from oncelog_coordinator.core.transactions.orphan_records import OrphanRecord, RemovedIds
 from tests.unit.coordinator.driver import P0, Driver
 
 KEPT_MS = 4_000

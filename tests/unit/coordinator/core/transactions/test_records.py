@@ -1,4 +1,4 @@
-"""The log records of a transaction shard: equal states have equal bytes, and what cannot be read stops the load."""
+"""The records of transactional ids: equal states have equal bytes, and each number has its outcome."""
 
 from __future__ import annotations
 
@@ -7,31 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from oncelog import errors
-from oncelog.errors import CorruptMessageError
 from oncelog_coordinator.core.transactions import records as rec
 from oncelog_coordinator.core.transactions.records import Expected, TransactionRecord, parse
 from oncelog_coordinator.core.transactions.states import Outcome, TxnState
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
 from tests.unit.coordinator.driver import P0, P1, P2
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("txn:t", b"no json"),
-        ("txn:t", b'{"v":2}'),
-        ("txn:t", b'{"v":1}'),
-        ("txn:t", b"[1]"),
-        ("what:t", b'{"v":1}'),
-        ("epoch", b'{"v":1,"epoch":"x"}'),
-        ("txn:other", rec.TransactionRecord("t", 1).encode()),
-    ],
-)
-@pytest.mark.case("C80")
-def test_a_record_that_cannot_be_read_stops_the_load(key: str, value: bytes) -> None:
-    with pytest.raises(CorruptMessageError):
-        TransactionTable().decode(key, value)
 
 
 def test_unknown_fields_of_a_newer_version_are_ignored() -> None:
@@ -43,27 +23,6 @@ def test_unknown_fields_of_a_newer_version_are_ignored() -> None:
 def test_equal_states_have_equal_bytes() -> None:
     one = rec.TransactionRecord("t", 7)
     assert one.encode() == rec.TransactionRecord.decode(rec.parse(one.encode())).encode()
-
-
-def test_what_is_kept_of_removed_ids_is_read_back() -> None:
-    removed = rec.RemovedIds(70, 4)
-    assert TransactionTable().decode(removed.key, removed.encode()) == removed
-
-
-@pytest.mark.parametrize("removed", [None, [], [1], [1, 2, 3], ["x", 1], {}])
-@pytest.mark.case("C80")
-def test_what_is_kept_of_removed_ids_and_cannot_be_read_stops_the_load(removed: object) -> None:
-    value = json.dumps({"v": 1, "pid": 0, "aborted": [], "removed": removed}).encode()
-    with pytest.raises(errors.CorruptMessageError):
-        TransactionTable().decode("orphan:0", value)
-
-
-def test_an_older_version_takes_it_for_a_producer_id_that_nobody_has() -> None:
-    """It reads "pid" and "aborted" of what begins with "orphan:", requires that the key is theirs, and ignores the rest."""
-    removed = rec.RemovedIds(70, 4)
-    value = json.loads(removed.encode())
-    assert rec.OrphanRecord.decode(value) == rec.OrphanRecord(0, ())
-    assert rec.OrphanRecord.decode(value).key == removed.key
 
 
 def test_an_older_version_reads_the_tokens_and_keeps_them_for_ever() -> None:
@@ -116,13 +75,6 @@ def test_everything_that_is_known_of_an_id_is_read_back() -> None:
     assert read == ALL
     assert [item.was_visible for item in read.decided] == [True, False]
     assert read.encode() == ALL.encode()
-
-
-@pytest.mark.parametrize("record", [rec.EpochRecord(4), rec.OrphanRecord(9, (1, 3)), rec.RemovedIds(7, 2)])
-def test_the_other_records_are_read_back(record: rec.TransactionLogRecord) -> None:
-    value = record.encode()
-    assert value is not None
-    assert rec.decode_transaction_record(record.key, value) == record
 
 
 def test_each_number_has_its_outcome_and_its_state() -> None:
@@ -186,19 +138,3 @@ def test_nothing_expected_covers_nothing() -> None:
     assert not expected.covers([P2], [])
     assert not expected.covers([], ["other"])
     assert not rec.NOTHING_EXPECTED.covers([], []), "a later life would not know that the number may be open"
-
-
-@pytest.mark.parametrize(
-    ("txn_no", "producer_id", "may"),
-    [(1, 1, True), (4, 70, True), (4, None, True), (0, 1, False), (5, 1, False), (1, 71, False), (1, 0, False)],
-)
-def test_a_removed_id_may_have_had_what_is_not_above_the_highest_of_all(
-    txn_no: int, producer_id: int | None, may: bool
-) -> None:
-    assert rec.RemovedIds(70, 4).may_have_had(txn_no, producer_id) is may
-
-
-def test_removed_ids_only_ever_grow() -> None:
-    removed = rec.RemovedIds(70, 4)
-    assert removed.with_id(rec.TransactionRecord("t", 9, last_txn_no=1)) == removed
-    assert removed.with_id(rec.TransactionRecord("t", 90, last_txn_no=5)) == rec.RemovedIds(90, 6)

@@ -11,6 +11,7 @@ from oncelog import errors
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.transactions import commands as cmd
 from oncelog_coordinator.core.transactions import records as rec
+from oncelog_coordinator.core.transactions.orphan_records import RemovedIds
 from oncelog_coordinator.core.transactions.states import TRANSITIONS, Trigger, TxnState
 from tests.unit.coordinator.driver import P0, P1, Driver, name, participant
 
@@ -75,7 +76,7 @@ def test_an_idle_id_expires_and_then_is_removed_from_everything(driver: Driver) 
     assert not index.entries
     assert not index.ids
     assert driver.do(cmd.ListIds()) == ()
-    assert index.removed == rec.RemovedIds(session.producer_id, 2), "the session was given 2"
+    assert index.removed == RemovedIds(session.producer_id, 2), "the session was given 2"
     assert driver.log[-2:] == [("orphan:0", index.removed.encode()), ("txn:t", None)]
     driver.tick(60_000)  # where its last transaction would have timed out
     assert driver.table.next_deadline_ms() is None, "nothing is left to look at"

@@ -10,11 +10,11 @@ from oncelog.types import PartitionId
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.transactions import commands as cmd
 from oncelog_coordinator.core.transactions import transaction_state as state
+from oncelog_coordinator.core.transactions.orphan_records import RemovedIds
 from oncelog_coordinator.core.transactions.records import (
     NOT_COUNTED,
     Expected,
     OpenTransaction,
-    RemovedIds,
     Session,
     Target,
     Token,
