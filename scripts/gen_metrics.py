@@ -82,7 +82,14 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
         Panel("Records in", "ops", ((_rate("oncelog_records_in_total", "topic", T), "{{topic}}"),)),
         Panel("Bytes in", "Bps", ((_rate("oncelog_bytes_in_total", "topic", T), "{{topic}}"),)),
         Panel("Records out", "ops", ((_rate("oncelog_records_out_total", "topic", T), "{{topic}}"),)),
-        Panel("Bytes out", "Bps", ((_rate("oncelog_bytes_out_total", "topic", T), "{{topic}}"),)),
+        Panel(
+            "Bytes out",
+            "Bps",
+            (
+                (_rate("oncelog_bytes_out_total", "topic", T), "{{topic}}"),
+                (_rate("oncelog_follower_bytes_out_total", "topic", T), "{{topic}}, by followers"),
+            ),
+        ),
         Panel(
             "Produce: time",
             "s",

@@ -52,6 +52,8 @@ async def test_every_in_sync_follower_shows_what_is_committed(s: Script) -> None
         assert [header.next_offset for header in batches] == [2]
         assert (answer.high_watermark, answer.last_stable_offset, answer.next_offset) == (2, 2, 2)
         assert answer.leader_epoch == s.state(place).leader_epoch
+        traffic = s.broker(node).replicas.metrics.traffic_of(s.replica(node, place).topic)
+        assert 0 < traffic.follower_bytes_out == traffic.bytes_out
 
 
 async def test_a_follower_answers_only_those_who_ask_for_it(s: Script) -> None:

@@ -296,7 +296,7 @@ class Fetcher:
             try:
                 if found is None:
                     raise errors.InvalidResponseError(
-                        "the leader's answer does not fit the question", offset=question.fetch_offset
+                        "the broker's answer does not fit the question", broker=address, offset=question.fetch_offset
                     )
                 self._take_one(address, cursor, question, *found)
             except errors.OncelogError as error:

@@ -79,7 +79,7 @@ class RawReader:
         timeout_ms = self._context.call_timeout_ms(deadline_ms)
         reply, data = await methods.FETCH.call(self._context.transport, address, request, timeout_ms)
         if [(a.topic_id, a.partition) for a in reply.partitions] != [where]:
-            raise errors.InvalidResponseError("the leader's answer does not fit the question", offset=offset)
+            raise errors.InvalidResponseError("the broker's answer does not fit the question", offset=offset)
         answer = reply.partitions[0]
         if answer.HasField("error"):
             raise from_detail(answer.error)

@@ -21,13 +21,14 @@ _FENCED: Final = (ProducerFencedError, InvalidProducerEpochError)
 class Traffic:
     """The counters of one topic on this broker."""
 
-    __slots__ = ("bytes_in", "bytes_out", "records_in", "records_out")
+    __slots__ = ("bytes_in", "bytes_out", "follower_bytes_out", "records_in", "records_out")
 
     def __init__(self) -> None:
         self.records_in = 0
         self.bytes_in = 0
         self.records_out = 0
         self.bytes_out = 0
+        self.follower_bytes_out = 0
 
 
 class BrokerMetrics:

@@ -8,8 +8,8 @@ Rule 2: a session (`core/replication/replication_session.py`) ends by any error,
         would otherwise be asked for, and refused, twenty times a second each.
         Data for a replica that is being moved may have to wait (`moved_replicas`), and holds up no other partition.
 Rule 3: the high watermark goes with the next data, or alone after `watermark_push_delay_ms`; at once to a follower at which
-        readers wait. A question whether this broker
-        still leads (`leadership_confirmation`) is answered when the next message is accepted; without data an empty one.
+        readers wait. A question whether this broker still leads (`leadership_confirmation`) is answered when the next
+        message is accepted; without data an empty one.
 """
 
 from __future__ import annotations

@@ -181,6 +181,8 @@ class BrokerCollector:
         yield None
         yield Family(names.RECORDS_OUT, [(labels, counts.records_out) for labels, counts in labelled])
         yield Family(names.BYTES_OUT, [(labels, counts.bytes_out) for labels, counts in labelled])
+        by_followers = [(labels, counts.follower_bytes_out) for labels, counts in labelled]
+        yield Family(names.FOLLOWER_BYTES_OUT, by_followers)
 
     # ------------------------------------------------------------ the cluster
 

@@ -117,7 +117,8 @@ class Reader:
         for asked, answer in zip(request.partitions, reply.partitions, strict=True):
             partition = self._replicas.partitions.get(PartitionId(answer.topic_id, answer.partition))
             if answer.length and partition is not None:
-                self._observer.fetched(partition.topic, answer.next_offset - asked.fetch_offset, answer.length)
+                records, by_follower = answer.next_offset - asked.fetch_offset, partition.leadership is None
+                self._observer.fetched(partition.topic, records, answer.length, by_follower=by_follower)
 
     def _listen(self, request: pb.FetchRequest) -> LongPoll:
         found = self._replicas.partitions

@@ -15,6 +15,7 @@ import os
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn, cast
@@ -84,16 +85,18 @@ class _Inbox:
         return await self._messages.get()
 
     async def _read(self) -> None:
-        while True:
-            try:
-                message = await self._channel.receive()
-            except HelperGoneError:
-                _end()
-            await self._messages.put(message)
+        try:
+            while True:
+                await self._messages.put(await self._channel.receive())
+        except HelperGoneError:
+            _end()
+        except Exception:
+            traceback.print_exc()
+            _end(1)  # nobody awaits this task: the parent hears of the bug when it finds the helper gone
 
 
-def _end() -> NoReturn:
-    os._exit(0)  # at once: a thread may be in the middle of long work
+def _end(status: int = 0) -> NoReturn:
+    os._exit(status)  # at once: a thread may be in the middle of long work
 
 
 if __name__ == "__main__":

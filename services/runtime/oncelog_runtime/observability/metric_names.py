@@ -137,6 +137,12 @@ RECORDS_OUT: Final = _counter(
     "oncelog_records_out_total", BROKER, "Records handed to readers, control records too, by topic.", "topic"
 )
 BYTES_OUT: Final = _counter("oncelog_bytes_out_total", BROKER, "Bytes of batches handed to readers, by topic.", "topic")
+FOLLOWER_BYTES_OUT: Final = _counter(
+    "oncelog_follower_bytes_out_total",
+    BROKER,
+    "Those of oncelog_bytes_out_total that this broker handed out as a follower, to readers in its rack.",
+    "topic",
+)
 APPEND_ERRORS: Final = _counter(
     "oncelog_append_errors_total",
     BROKER,

@@ -67,6 +67,7 @@ class Partition:
         self.epoch = 1
         self.replicas = SimpleNamespace(watermark_is_known=True)
         self.ears: dict[Ear, None] = {}
+        self.leadership: Partition | None = self
 
     def require_leadership(self, _epoch: int) -> Partition:
         return self
@@ -94,8 +95,8 @@ class World:
     def __init__(self, partitions: int, batches: int, budget_bytes: int = 1 << 30) -> None:
         self.partitions = [Partition(batches) for _ in range(partitions)]
         by_id = {PartitionId(TOPIC, number): partition for number, partition in enumerate(self.partitions)}
-        self.observed: list[tuple[str, int, int]] = []
-        observer = SimpleNamespace(fetched=lambda *event: self.observed.append(event))
+        self.observed: list[tuple[str, int, int, bool]] = []
+        observer = SimpleNamespace(fetched=lambda *event, by_follower: self.observed.append((*event, by_follower)))
         replicas = SimpleNamespace(partitions=by_id, find=by_id.__getitem__)
         clock = SimpleNamespace(monotonic_ms=lambda: int(asyncio.get_running_loop().time() * 1000))
         config = BrokerConfig(fetch_partitions_max=2_000)
@@ -240,6 +241,7 @@ def test_what_a_reader_gets_is_observed() -> None:
     async def main() -> None:
         world = World(partitions=2, batches=1)
         await world.fetch()
-        assert [(records, size > 0) for _, records, size in world.observed] == [(1, True), (1, True)]
+        assert [(records, size > 0) for _, records, size, _ in world.observed] == [(1, True), (1, True)]
+        assert not any(by_follower for *_, by_follower in world.observed)
 
     asyncio.run(main())

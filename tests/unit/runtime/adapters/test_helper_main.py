@@ -22,3 +22,23 @@ def test_it_takes_the_lowest_priority_and_is_the_first_to_go_when_memory_runs_ou
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.split() == ["19", "1000"]
     assert os.getpriority(os.PRIO_PROCESS, 0) <= 19
+
+
+def test_a_bug_of_its_reading_is_reported_and_ends_the_process() -> None:
+    """Nobody awaits the task that reads: without an end the parent would wait for answers until its time-out."""
+    program = f"""
+import asyncio
+from {MODULE} import _Inbox
+
+class Channel:
+    async def receive(self) -> bytes:
+        raise ValueError("a bug")
+
+async def main() -> None:
+    await _Inbox(Channel()).receive()
+
+asyncio.run(asyncio.wait_for(main(), 30))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr.endswith("ValueError: a bug\n")

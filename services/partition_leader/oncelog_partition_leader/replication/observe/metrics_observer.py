@@ -28,11 +28,12 @@ class MetricsObserver:
         """Counts nothing."""
         return NOTHING
 
-    def fetched(self, topic: str, records: int, size_bytes: int) -> None:
-        """Counts the records and bytes that go out, by topic."""
+    def fetched(self, topic: str, records: int, size_bytes: int, *, by_follower: bool) -> None:
+        """Counts the records and bytes that go out, by topic, and which of the bytes a follower handed out."""
         traffic = self._metrics.traffic_of(topic)
         traffic.records_out += records
         traffic.bytes_out += size_bytes
+        traffic.follower_bytes_out += size_bytes if by_follower else 0
 
     def leads(self) -> None:
         """Counts a change of leader."""

@@ -25,7 +25,7 @@ class BrokerObserver(Protocol):
         """Observes the handling of a leader's request, which lasts as long as the returned context."""
         ...
 
-    def fetched(self, topic: str, records: int, size_bytes: int) -> None:
+    def fetched(self, topic: str, records: int, size_bytes: int, *, by_follower: bool) -> None:
         """Observes records that a reader gets."""
 
     def leads(self) -> None:

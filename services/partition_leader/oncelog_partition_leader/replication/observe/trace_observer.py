@@ -46,9 +46,9 @@ class TraceObserver:
         named = {span_names.APPEND_BYTES: size_bytes, span_names.APPEND_BATCHES: partitions}
         return _Ends(self._tracer.start(span_names.LOG_APPEND, tracing.Kind.INTERNAL, parent, named))
 
-    def fetched(self, topic: str, records: int, size_bytes: int) -> None:
+    def fetched(self, topic: str, records: int, size_bytes: int, *, by_follower: bool) -> None:
         """Makes no span: the call has its own."""
-        self._counting.fetched(topic, records, size_bytes)
+        self._counting.fetched(topic, records, size_bytes, by_follower=by_follower)
 
     def leads(self) -> None:
         """Makes no span."""

@@ -13,10 +13,11 @@ from oncelog_runtime.observability.metrics import NodeMetrics
 def test_records_leaders_and_isr_are_counted_and_the_rest_is_not() -> None:
     metrics = BrokerMetrics(NodeMetrics())
     observer = MetricsObserver(metrics)
-    observer.fetched("orders", 3, 100)
-    observer.fetched("orders", 1, 20)
-    observer.fetched("other", 1, 1)
+    observer.fetched("orders", 3, 100, by_follower=False)
+    observer.fetched("orders", 1, 20, by_follower=True)
+    observer.fetched("other", 1, 1, by_follower=False)
     assert (metrics.traffic_of("orders").records_out, metrics.traffic_of("orders").bytes_out) == (4, 120)
+    assert metrics.traffic_of("orders").follower_bytes_out == 20
     observer.leads()
     assert metrics.leader_changes.value == 1
     a, b, c = (BrokerRef(number, 1) for number in range(3))

@@ -94,7 +94,7 @@ def test_a_push_takes_the_first_recorded_trace_for_its_own_or_none() -> None:
 def test_counted_events_are_passed_on() -> None:
     observer, spans, metrics = observing()
     observer.leads()
-    observer.fetched("orders", 2, 30)
+    observer.fetched("orders", 2, 30, by_follower=False)
     observer.isr_changed((), ())
     assert (metrics.leader_changes.value, metrics.traffic_of("orders").bytes_out, spans.names()) == (1, 30, [])
 
