@@ -13,6 +13,8 @@ MINUTES ?= 20
 # (SECONDS is also a variable of bash, and not of make.)
 SECONDS ?= 60
 TARGET ?= all
+# One process for the tests that start real processes, and one for all others.
+TEST_PROCESSES ?= 2
 ARGS ?=
 
 # Spark's workers run on the venv's Python too, and a machine whose name does not resolve is no obstacle.
@@ -59,8 +61,8 @@ lint: setup .venv-protos/.setup ## Style, directions of imports, stubs that matc
 types: setup ## mypy --strict
 	@$(BIN)/mypy $(SOURCES)
 
-test: lint types ## lint, types, and every test (ARGS="-k name" picks some)
-	@$(WITH_JAVA) $(PY) -m pytest tests $(ARGS)
+test: lint types ## lint, types, and every test (ARGS="-k name" picks some, TEST_PROCESSES=0: one after the other)
+	@$(WITH_JAVA) $(PY) -m pytest tests --numprocesses $(TEST_PROCESSES) --dist loadgroup $(ARGS)
 
 sim: setup ## Simulate whole clusters: SEEDS=200 from SEED=1
 	@$(PY) -m tests.simulation.run --seed $(SEED) --seeds $(SEEDS) $(ARGS)

@@ -1,6 +1,9 @@
 """What all tests share: no test is judged by how long it takes, since a busy machine is no bug; and each test has the markers
 of the cases that it shows (`pytest -m case_B30`): from the tables of `tests/conformance/table`, and from its own
 `@pytest.mark.case("B30", "hole 7", "S12")`.
+
+Where tests run in several processes (`pytest -n`), those that start real processes run one after the other in one of them:
+two clusters at once would wait for each other's processor. All other files run beside it.
 """
 
 from __future__ import annotations
@@ -16,10 +19,13 @@ settings.register_profile("oncelog", deadline=None)
 settings.load_profile("oncelog")
 
 _TESTS = Path(__file__).parent
+_REAL_PROCESSES = frozenset(("compatibility", "contracts", "hostile_inputs", "integration"))
+"""Folders of tests that start brokers, coordinators, etcd or Spark."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Makes the markers known."""
+    config.addinivalue_line("markers", "xdist_group(name): tests of a group run in one process")
     config.addinivalue_line("markers", "case(*numbers): the cases that the test shows, beside those of the tables")
     for fault in STORAGE_FAULTS:
         config.addinivalue_line("markers", f"case_{fault}: docs/internals/storage.md#{fault.lower()}")
@@ -36,6 +42,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             test = f"{item.path.relative_to(_TESTS).as_posix()}::{item.originalname}"
             for marker in (*markers.get(test, ()), *_own_markers(item)):
                 item.add_marker(marker)
+            item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def _group(item: pytest.Function) -> str:
+    """The tests that run in one process, in their order."""
+    file = item.path.relative_to(_TESTS)
+    return "real processes" if file.parts[0] in _REAL_PROCESSES else file.as_posix()
 
 
 def _own_markers(item: pytest.Function) -> list[str]:

@@ -111,7 +111,7 @@ def test_tls_options_that_contradict_each_other_are_refused(given: dict[str, Any
         {"password": "p"},
         {"username": "u", "password": "p", "password_file": "f"},
     ],
-    ids=str,
+    ids=" and ".join,
 )
 def test_options_that_contradict_each_other(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):

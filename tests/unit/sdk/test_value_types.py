@@ -58,7 +58,9 @@ def test_a_serializer_is_called_for_what_is_left_out_and_may_return_a_null() -> 
     ]
 
 
-@pytest.mark.parametrize("given", [b"7", bytearray(b"7"), memoryview(b"7"), "7", None], ids=repr)
+@pytest.mark.parametrize(
+    "given", [b"7", bytearray(b"7"), memoryview(b"7"), "7", None], ids=lambda value: type(value).__name__
+)
 def test_without_a_serializer_everything_of_the_type_is_taken(given: Any) -> None:
     cluster = FakeCluster()
 
