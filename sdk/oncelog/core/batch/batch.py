@@ -446,11 +446,12 @@ def _check_header(header: BatchHeader, max_uncompressed_bytes: int) -> None:
         )
     if header.is_compacted and header.is_control:
         raise InvalidRecordError("a control batch is never compacted", attributes=header.attributes)
-    if not 0 <= header.uncompressed_length <= max_uncompressed_bytes:
+    limit = max_uncompressed_bytes
+    if header.is_compacted:
+        limit += limit // 4 + 1024  # the column of offsets: 4 bytes for each record, which has 16 at least
+    if not 0 <= header.uncompressed_length <= limit:
         raise InvalidRecordError(
-            "the batch unpacks to more than allowed",
-            uncompressed_length=header.uncompressed_length,
-            limit=max_uncompressed_bytes,
+            "the batch unpacks to more than allowed", uncompressed_length=header.uncompressed_length, limit=limit
         )
 
 

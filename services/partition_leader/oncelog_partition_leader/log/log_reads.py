@@ -7,16 +7,17 @@ Rule 2: a read may run beside appends and syncs. Parts that are truncated or del
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
-from oncelog.errors import OffsetOutOfRangeError, OncelogError, StorageError
+from oncelog.errors import LeaderNotAvailableError, OffsetOutOfRangeError, OncelogError, StorageError
 from oncelog.types import Buffer
 from oncelog_partition_leader.core.log.aborted_index import AbortedEntry
 from oncelog_partition_leader.log.log_config import LogConfig
 from oncelog_partition_leader.log.reached_epoch import ReachedEpoch
 from oncelog_partition_leader.log.reader import first_at, read_batches, scrub_piece, segment_of
 from oncelog_partition_leader.log.recovery import Recovered, replay_states
+from oncelog_partition_leader.log.segment_file import Segment
 from oncelog_partition_leader.log.segments import SegmentedLog
 from oncelog_partition_leader.log.tail_cache import TailCache, TailMemory
 from oncelog_runtime.ports import Disk
@@ -85,8 +86,9 @@ class ReadableLog(SegmentedLog):
                 except OncelogError as error:
                     if segment in self._segments and self._generation == generation:
                         raise self._rotten(error) from error
-                    segment.close()  # the piece may have opened again a file that was removed
+                    self._close_replaced([segment])
                     break
+                self._close_replaced([segment])
                 yield end - position
                 position = end
 
@@ -126,22 +128,32 @@ class ReadableLog(SegmentedLog):
         return self.aborted.between(from_offset, to_offset)
 
     async def producer_snapshot_at(self, offset: int) -> bytes:
-        """Returns the producer state at `offset`, a batch's beginning or the log end. Raises `StorageError`."""
+        """Returns the producer state at `offset`, a batch's beginning or the log end.
+
+        Raises `StorageError`, and `LeaderNotAvailableError` when segments were replaced beside it: `offset` may then lie
+        within a compacted batch, so the caller begins again with another one.
+        """
         self._usable()
         if offset == self._log_end:
             return await self._disk.run(self.producers.begin_snapshot().whole)
-        while True:
-            segments, config = list(self._segments), self._config
-            try:
-                return await self._disk.run(
-                    lambda segments=segments, config=config: replay_states(  # type: ignore[misc]
-                        self._disk, self.directory, config, segments, self._tag, offset
-                    ).snapshot()
-                )
-            except OncelogError as error:
-                if all(segment in self._segments for segment in segments):
-                    raise self._rotten(error) from error
-                self._usable()  # segments were compacted or deleted beside it
+        segments, config = list(self._segments), self._config
+        try:
+            return await self._disk.run(
+                lambda: replay_states(self._disk, self.directory, config, segments, self._tag, offset).snapshot()
+            )
+        except OncelogError as error:
+            if all(segment in self._segments for segment in segments):
+                raise self._rotten(error) from error
+            self._usable()
+            raise LeaderNotAvailableError("segments were replaced while the producer state was made") from error
+        finally:
+            self._close_replaced(segments)
+
+    def _close_replaced(self, segments: Sequence[Segment]) -> None:
+        """Closes those that are not in the log any more: a read in a thread may have opened their files again."""
+        for segment in segments:
+            if segment not in self._segments:
+                segment.close()
 
     # ------------------------------------------------------------ trouble
 

@@ -330,6 +330,7 @@ class LocalPartition:
                     start = min(self.told.log_start_offset, self._follower_watermark)
                     if start > self.log.log_start_offset:
                         await self.log.advance_log_start(start)
+                self.log.producers.forget_stable(self.high_watermark)
                 await self.log.apply_retention(now_ms, self.high_watermark)
             self.sync.synced_end = max(self.sync.synced_end, self.log.synced_end_offset)
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from oncelog.core.batch.header import read_header, stamp_prefix
-from oncelog.errors import StorageError
+from oncelog.errors import CorruptMessageError, LeaderNotAvailableError, StorageError
+from oncelog_partition_leader.log import log_reads, reader
 from oncelog_partition_leader.log.log_config import LogConfig
+from oncelog_partition_leader.log.segment_file import Segment
 from oncelog_runtime.sim.disk import SimDisk
 from tests.unit.partition_leader.log_helpers import (
+    DIRECTORY,
     TAG,
     batch,
     marker,
@@ -86,3 +89,55 @@ def test_a_batch_of_another_partition_is_rot_when_it_is_read() -> None:
         assert "another partition" in failure.value.context["cause"]
 
     run(test)
+
+
+# ---------------------------------------------------------------- segments that are replaced beside a read
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_snapshot_that_fails_is_rot_only_where_the_segments_are_still_the_logs(
+    is_replaced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compaction may have put a gap where the snapshot was to end: that says nothing about the disk."""
+
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk)
+        write(log, plain(), plain())
+        before = log._segments[0]
+
+        def replay(*_: object) -> None:
+            if is_replaced:
+                log._segments[0] = Segment(disk, DIRECTORY, 0)
+            raise CorruptMessageError("the replay ends elsewhere")
+
+        monkeypatch.setattr(log_reads, "replay_states", replay)
+        with pytest.raises(LeaderNotAvailableError if is_replaced else StorageError):
+            await log.producer_snapshot_at(1)
+        assert (log.failed is None) is is_replaced
+        assert is_open(before) is not is_replaced
+
+    run(test)
+
+
+def test_a_segment_that_is_replaced_while_it_is_scrubbed_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk)
+        write(log, plain(), plain())
+        before = log._segments[0]
+
+        def scrub_piece(segment: Segment, position: int, size: int, tag: int) -> int:
+            log._segments[0] = Segment(disk, DIRECTORY, 0)
+            before.close()  # as the replacement does; the read opens the file again
+            return reader.scrub_piece(segment, position, size, tag)
+
+        monkeypatch.setattr(log_reads, "scrub_piece", scrub_piece)
+        async for _ in log.scrub():
+            assert not is_open(before)
+            break
+
+    run(test)
+
+
+def is_open(segment: Segment) -> bool:
+    """Whether it holds a file."""
+    return segment._file is not None

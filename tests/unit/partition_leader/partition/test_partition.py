@@ -14,7 +14,7 @@ from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_runtime.process.tasks import TaskOwner
 from oncelog_runtime.sim import SimWorld
 from oncelog_runtime.sim.clock import SimClock
-from tests.unit.partition_leader.log_helpers import DIRECTORY, NOW_MS, TOPIC_ID, batch
+from tests.unit.partition_leader.log_helpers import DIRECTORY, NOW_MS, TOPIC_ID, batch, marker, write
 
 
 class FakeHost:
@@ -87,6 +87,30 @@ def test_a_follower_keeps_what_its_leader_told_until_its_log_is_cut() -> None:
             partition.check_session(2, 2, hello=True)
             await partition.truncate(2, 2, 0)
             assert (partition.told.epoch, log.log_end_offset) == (-1, 0)
+            await partition.close(clean=True)
+
+        world.run(scenario())
+
+
+def test_a_follower_without_readers_forgets_the_transactions_that_are_stable() -> None:
+    """Each question of a reader does it; where nobody asks, the list would grow by an entry per transaction."""
+    with SimWorld(1) as world:
+
+        async def scenario() -> None:
+            log = await PartitionLog.open(world.node("a").disk, DIRECTORY, LogConfig(), NOW_MS)
+            for number in range(1, 11):
+                write(log, batch(7, 0, txn=(7, number)), marker((7, number)))
+            partition = LocalPartition(
+                cast(Any, FakeHost(world)), PartitionId(TOPIC_ID, 3), "orders", log, TopicConfig()
+            )
+            partition.check_session(2, 1, hello=True)
+            partition.leader_says(10, 0)
+            await partition.trim(NOW_MS)
+            decided = log.producers.transactions.decided
+            assert [offset for offset, _ in decided] == [11, 13, 15, 17, 19], "those at or above the high watermark"
+            partition.leader_says(20, 0)
+            await partition.trim(NOW_MS)
+            assert not decided
             await partition.close(clean=True)
 
         world.run(scenario())

@@ -299,6 +299,10 @@ class ProducerStates:
         """Returns the first offset that read_committed may not see yet; None = all below the high watermark is stable."""
         return self.transactions.first_unstable_offset(high_watermark)
 
+    def forget_stable(self, high_watermark: int) -> None:
+        """Forgets what only readers below the high watermark would ask for; where nobody reads, nothing else does it."""
+        self.transactions.forget_stable(high_watermark)
+
     @property
     def open_transactions(self) -> list[OpenTransaction]:
         """Open transactions, oldest first; those open for too long are found by `open_since_ms` (`hanging_transactions`)."""

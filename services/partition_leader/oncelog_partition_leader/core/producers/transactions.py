@@ -159,11 +159,15 @@ class Transactions:
     def first_unstable_offset(self, high_watermark: int) -> int | None:
         """Returns the lowest first offset of the transactions that are open, or whose marker is not below the high watermark.
 
-        Forgets ended ones whose marker is below: the high watermark never goes back.
+        Forgets ended ones whose marker is below it.
         """
+        self.forget_stable(high_watermark)
+        return self.unstable_from(high_watermark)
+
+    def forget_stable(self, high_watermark: int) -> None:
+        """Forgets ended transactions whose marker is below the high watermark, which never goes back."""
         while self.decided and self.decided[0][0] < high_watermark:
             self.decided.popleft()
-        return self.unstable_from(high_watermark)
 
     def unstable_from(self, high_watermark: int) -> int | None:
         """Returns `first_unstable_offset` without forgetting anything: the state stays a function of the log."""

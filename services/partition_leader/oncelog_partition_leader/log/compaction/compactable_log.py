@@ -172,8 +172,9 @@ class CompactableLog(TruncatableLog):
         ranges = groups(indexes, self._config.segment_bytes)
         job = await self._job(indexes, segments[ranges[-1][0]].base_offset, now_ms, limits)
         bound, tally = await CompactionPass(host, self._disk, worker, segments, job).run(ranges)
-        if host.has([]):
-            await self._note(Progress(max(bound, job.cleaned_to), tally.horizon_ms))
+        async with alone:  # a cut forgets the progress, so none may come between the question and the note
+            if host.has([]):
+                await self._note(Progress(max(bound, job.cleaned_to), tally.horizon_ms))
         return tally
 
     async def _job(self, indexes: Sequence[SegmentIndex], snapshots_to: int, now_ms: int, limits: Limits) -> Job:

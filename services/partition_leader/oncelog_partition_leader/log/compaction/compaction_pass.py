@@ -10,6 +10,7 @@ Rule 3: a segment from which nothing goes is left as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 from oncelog.errors import OncelogError
@@ -56,7 +57,7 @@ class CompactionPass:
 
     async def run(self, groups: Sequence[tuple[int, int]]) -> tuple[int, Tally]:
         """Compacts each group; returns how far the keys went, and what was done. Raises `AbandonedError`, `StorageError`."""
-        remove_cleaned(self._disk, self._job.directory)
+        await self._remove_cleaned()
         bound = await self._look()
         tally = Tally()
         for first, end in groups:
@@ -92,8 +93,12 @@ class CompactionPass:
             self._need(group)
             raise self._host.unreadable(error.cause) from error
         finally:
-            remove_cleaned(self._disk, self._job.directory)
+            await self._remove_cleaned()
         return written.tally
+
+    async def _remove_cleaned(self) -> None:
+        """Removes what was written in vain; in a thread, since the removal of a large file takes long."""
+        await self._disk.run(partial(remove_cleaned, self._disk, self._job.directory))
 
     def _need(self, segments: Sequence[Segment]) -> None:
         if not self._host.has(segments):

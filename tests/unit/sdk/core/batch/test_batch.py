@@ -291,3 +291,19 @@ def test_a_compacted_batch_without_records_has_no_payload() -> None:
     assert decode_batch(data) == []
     with pytest.raises(errors.InvalidRecordError, match="never compacted"):
         decode_batch(hd.rewritten(header._replace(attributes=header.attributes | hd.CONTROL), b""))
+
+
+@pytest.mark.parametrize("length", [0, 30])
+def test_the_column_of_offsets_makes_no_batch_too_large_to_be_read(length: int) -> None:
+    """A batch that was as large as it may be is larger after compaction, and everybody must still be able to read it."""
+    count = 10_000
+    data = encode_batch([None] * count, [b"v" * length] * count, timestamps_ms=[0] * count, **WHERE)
+    header = hd.read_header(data)
+    allowed = header.uncompressed_length
+    rows = decode_arrow(data, max_uncompressed_bytes=allowed).slice(1)
+    left = encode_compacted(rows, pa.array(range(1, count), pa.int32()), header)
+    assert decode_arrow(left, max_uncompressed_bytes=allowed).num_rows == count - 1
+    if not length:
+        assert hd.read_header(left).uncompressed_length > allowed
+    with pytest.raises(errors.InvalidRecordError, match="unpacks to more than allowed"):
+        decode_arrow(left, max_uncompressed_bytes=allowed // 2)
