@@ -62,7 +62,7 @@ types: setup ## mypy --strict
 	@$(BIN)/mypy $(SOURCES)
 
 test: lint types ## lint, types, and every test (ARGS="-k name" picks some, TEST_PROCESSES=0: one after the other)
-	@$(WITH_JAVA) $(PY) -m pytest tests --numprocesses $(TEST_PROCESSES) --dist loadgroup $(ARGS)
+	@$(WITH_JAVA) $(PY) -m pytest tests --numprocesses $(TEST_PROCESSES) $(ARGS)
 
 sim: setup ## Simulate whole clusters: SEEDS=200 from SEED=1
 	@$(PY) -m tests.simulation.run --seed $(SEED) --seeds $(SEEDS) $(ARGS)

@@ -9,9 +9,11 @@ two clusters at once would wait for each other's processor. All other files run 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.conformance.table.everything import ALL, STORAGE_FAULTS, markers_by_test, markers_of
 
@@ -25,7 +27,6 @@ _REAL_PROCESSES = frozenset(("compatibility", "contracts", "hostile_inputs", "in
 
 def pytest_configure(config: pytest.Config) -> None:
     """Makes the markers known."""
-    config.addinivalue_line("markers", "xdist_group(name): tests of a group run in one process")
     config.addinivalue_line("markers", "case(*numbers): the cases that the test shows, beside those of the tables")
     for fault in STORAGE_FAULTS:
         config.addinivalue_line("markers", f"case_{fault}: docs/internals/storage.md#{fault.lower()}")
@@ -42,13 +43,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             test = f"{item.path.relative_to(_TESTS).as_posix()}::{item.originalname}"
             for marker in (*markers.get(test, ()), *_own_markers(item)):
                 item.add_marker(marker)
-            item.add_marker(pytest.mark.xdist_group(_group(item)))
 
 
-def _group(item: pytest.Function) -> str:
-    """The tests that run in one process, in their order."""
-    file = item.path.relative_to(_TESTS)
-    return "real processes" if file.parts[0] in _REAL_PROCESSES else file.as_posix()
+class _Schedule(LoadScopeScheduling):
+    """Which tests run in one process, in their order."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "real processes" if file.split("/")[1] in _REAL_PROCESSES else file
+
+
+@pytest.hookimpl(optionalhook=True)  # nobody asks for it without `-n`
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Schedule:
+    """Distributes the tests of a run in several processes."""
+    return _Schedule(config, log)
 
 
 def _own_markers(item: pytest.Function) -> list[str]:
