@@ -27,6 +27,10 @@ _TRANSFER_S: Final = 20.0
 _MUST_SUCCEED: Final = ("send", "txn", "poll")
 _SENDING: Final = ("send", "txn")
 _FOLLOWING: Final = ("poll", "peek")
+NO_PROOF: Final = frozenset(
+    ("client-hangs", "client-died", "no-success", "not-healthy", "not-live", "not-led", "not-readable")
+)
+"""Anomalies that a machine shows which is too slow; they say nothing about a bug that was planted."""
 _NEED_FINAL: Final = frozenset({"lost-write", "torn-transaction"})
 _OWN: Final = "__"
 """How the names of the cluster's own topics begin."""
@@ -171,8 +175,9 @@ def batches_of(folder: Path) -> dict[int, bytes]:
 def files_that_differ(logs: Iterable[Path], prefixes: tuple[str, ...], replicas: int = 1) -> Iterator[str]:
     """A sentence for each partition whose replicas are not the same bytes, or fewer than `replicas`.
 
-    `logs`: each broker's folder of partitions. The cluster's own topics are never at rest, and each broker may compact them for
-    itself: of these, batches of one offset and one length are compared.
+    `logs`: each broker's folder of partitions. The cluster's own topics are never at rest, and each replica deletes by itself
+    what is not needed any more: of these, all between the later beginning and the earlier end is compared, without the last
+    batch.
     """
     folders: dict[str, list[Path]] = defaultdict(list)
     for place in logs:
@@ -202,10 +207,13 @@ def _difference(one: dict[int, bytes], other: dict[int, bytes]) -> str:
 
 
 def _own_difference(one: dict[int, bytes], other: dict[int, bytes]) -> str:
-    for offset in sorted(one.keys() & other.keys()):
-        mine, theirs = one[offset], other[offset]
-        if len(mine) == len(theirs) and mine[PREFIX_BYTES:] != theirs[PREFIX_BYTES:]:
-            return f"at offset {offset}: {len(mine)} other bytes"
+    if not one or not other:
+        return ""
+    begin, end = max(min(one), min(other)), min(max(one), max(other))
+    for offset in sorted(o for o in {*one, *other} if begin <= o < end):
+        mine, theirs = one.get(offset, b""), other.get(offset, b"")
+        if mine[PREFIX_BYTES:] != theirs[PREFIX_BYTES:]:
+            return f"at offset {offset}: {len(mine)} and {len(theirs)} bytes"
     return ""
 
 
@@ -226,6 +234,11 @@ def anomalies_of_reads(history: History) -> list[str]:
     """What a round shows whose final read was never done: all but what needs it to be known."""
     final: dict[Key, Records] = {}
     return [str(anomaly) for anomaly in check(history, final) if anomaly.name not in _NEED_FINAL]
+
+
+def proofs(anomalies: Iterable[str]) -> list[str]:
+    """Those that no slow machine explains."""
+    return [text for text in anomalies if text.partition(":")[0] not in NO_PROOF]
 
 
 def succeeded(history: History, begin_ms: int, end_ms: int) -> int:

@@ -100,7 +100,7 @@ class Torture:
                 self.report.rounds.append(one)
                 self._round(one, seconds)
                 self.say(f"round {number}: {sum(one.operations.values())} operations, {len(one.anomalies)} anomalies")
-                if self.until_found and one.anomalies:
+                if self.until_found and judging.proofs(one.anomalies):
                     return self.report
             self._look_again(self.report.rounds[-1])
         except (HarnessError, OncelogError, TimeoutError) as error:
@@ -146,7 +146,11 @@ class Torture:
         one.pauses_s = judging.pauses(history, began_ms, ended_ms)
         one.lag_s = judging.worst_lag_s(history)
         one.pause_after = judging.pauses_by_fault(history, began_ms, ended_ms, harmed)
-        final = self._read(one, [key for topic in topics for key in topic.keys])
+        try:
+            final = self._read(one, [key for topic in topics for key in topic.keys])
+        except (HarnessError, OncelogError, TimeoutError):
+            one.anomalies += judging.anomalies_of_reads(history)
+            raise
         one.anomalies += judging.anomalies(history, final, (topics[0].name, topics[1].name))
         self._finals |= final
 

@@ -338,7 +338,10 @@ async def found_in(root: Path, name: str, boot_id: str | None) -> Found:
         log, view = await _read_whole(opening, name)
         claim = custody.claim.and_also(read_log(disk, directory(name), SECOND))
         found = Found(view, claim, read_seal(disk, directory(name)), opening.owes(ID))
-        await _still_works(disk, name, log)
+        try:
+            await _still_works(disk, name, log)
+        except StorageError as error:
+            raise AssertionError(f"it was opened and written, and failed then: {error}") from error
         return found
     finally:
         disk.close()

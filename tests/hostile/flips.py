@@ -154,6 +154,8 @@ class Flips:
         _claims_no_more(found, sound)
         if not found.vouches and found.view != sound.view:
             judged(name, found, before._replace(is_lost=True), after, is_power_cut=False)
+            same_batches = found.view.batches == sound.view.batches
+            assert not same_batches or found.view.producers == sound.view.producers, "the same log has other producers"
             return "told"
         judged(name, found, before, after, is_power_cut=False)
         file = root / flip.path

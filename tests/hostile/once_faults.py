@@ -200,6 +200,8 @@ def main() -> int:
     parser.add_argument("--flaw", choices=FLAWS, default="none")
     parser.add_argument("--log", action="store_true")
     given = parser.parse_args()
+    if given.log and given.flaw != "none":
+        parser.error("--flaw is for Once over a database")
     with (
         tempfile.TemporaryDirectory(prefix="oncelog-once-faults-") as folder,
         new_cluster(Path(folder, "c")) as cluster,

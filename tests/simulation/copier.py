@@ -91,7 +91,7 @@ class Copier:
 
     async def _look_at_the_end(self, consumer: Consumer) -> None:
         """Notes what is copied to its end: everything that was returned in this session is committed by now."""
-        for key in consumer.assignment() if self.ends is not None else ():
+        for key in consumer.assignment() if self.ends else ():
             if await consumer.position(key) >= self.ends[key]:
                 self._reached.add(key)
 

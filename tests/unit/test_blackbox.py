@@ -212,12 +212,12 @@ def test_a_replica_with_a_turned_bit_in_a_header_is_named(tmp_path: Path) -> Non
     assert "replica-differs: t-id-0" in found
 
 
-def test_the_clusters_own_topics_may_go_on_and_be_compacted_and_not_hold_other_bytes(tmp_path: Path) -> None:
-    logs = [replica(tmp_path / "0", b"a", b"b", b"c"), replica(tmp_path / "1", b"a", b"bb")]
+def test_the_clusters_own_topics_may_go_on_and_not_hold_other_bytes(tmp_path: Path) -> None:
+    logs = [replica(tmp_path / "0", b"a", b"b", b"c"), replica(tmp_path / "1", b"a", b"b")]
     for place in logs:
         (place / "t-id-0").rename(place / "__own-id-0")
     assert list(judging.files_that_differ(logs, ())) == []
-    other = replica(tmp_path / "2", b"x")
+    other = replica(tmp_path / "2", b"xx", b"b")
     (other / "t-id-0").rename(other / "__own-id-0")
     (found,) = judging.files_that_differ([logs[0], other], ())
     assert "at offset 0" in found

@@ -8,10 +8,12 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from oncelog.core.batch.header import PREFIX_BYTES
 from tests.blackbox import evidence, judging
 from tests.blackbox.clients import Clients
 from tests.blackbox.cluster import BlackBox
@@ -24,6 +26,7 @@ from tests.blackbox.own_ground import OwnGround
 from tests.blackbox.report import Report
 from tests.blackbox.torture import Torture
 from tests.blackbox.wrapped import MovedClock, seen_file
+from tests.simulation.copier import Copier
 from tests.simulation.history import History, Key, Records, Status
 from tests.unit.test_blackbox import replica
 
@@ -270,6 +273,42 @@ class ScriptedTorture(Torture):
         return dict.fromkeys(keys, self.later)
 
 
+@pytest.mark.parametrize(
+    ("other", "differs"),
+    [
+        ({0: "aa", 5: "bb", 9: "cc"}, False),
+        ({5: "bb", 9: "cc", 12: "dd"}, False),
+        ({0: "aa", 5: "bbb", 9: "cc"}, True),
+        ({0: "aa", 5: "b", 7: "b", 9: "cc"}, True),
+        ({0: "aa", 9: "cc"}, True),
+        ({0: "aa", 5: "bX", 9: "cc"}, True),
+        ({}, False),
+    ],
+)
+def test_the_logs_of_the_cluster_itself_are_the_same_where_both_replicas_have_them(
+    other: dict[int, str], differs: bool
+) -> None:
+    def log(batches: dict[int, str]) -> dict[int, bytes]:
+        return {offset: bytes(PREFIX_BYTES) + data.encode() for offset, data in batches.items()}
+
+    mine = log({0: "aa", 5: "bb", 9: "cc"})
+    assert bool(judging._own_difference(mine, log(other))) is differs
+    assert bool(judging._own_difference(log(other), mine)) is differs
+
+
+def test_a_member_that_is_asked_to_leave_needs_no_end_to_copy_to() -> None:
+    """Only the last process of a group copies to the end; the others leave at once, and die of nothing."""
+
+    async def main() -> None:
+        copier = Copier(cast(Any, None))
+        copier.finish_at({})
+        consumer = SimpleNamespace(assignment=lambda: [WORK])
+        await copier._look_at_the_end(cast(Any, consumer))
+        assert copier._is_done
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(("until_found", "rounds"), [(True, 2), (False, 3)])
 def test_a_hunt_ends_with_the_round_that_found_something(until_found: bool, rounds: int) -> None:
     run = torture(FakeGround(), ScriptedTorture)
@@ -278,6 +317,13 @@ def test_a_hunt_ends_with_the_round_that_found_something(until_found: bool, roun
     report = run.run(3, 1.0)
     assert len(report.rounds) == rounds
     assert report.anomalies == ["round 1: duplicate: x"]
+
+
+def test_what_a_slow_machine_shows_ends_no_hunt() -> None:
+    run = torture(FakeGround(), ScriptedTorture)
+    assert isinstance(run, ScriptedTorture)
+    run.until_found, run.script, run.later = True, ("client-died: x", "not-led: x", ""), [(0, 1), (1, 2)]
+    assert len(run.run(3, 1.0).rounds) == 3
 
 
 def test_what_a_round_read_must_be_there_at_the_end() -> None:

@@ -335,6 +335,7 @@ class Fetcher:
 
     def _arrived(self, cursor: Cursor, item: pb.FetchedPartition, data: memoryview) -> None:
         cursor.is_fetching = False
+        cursor.source.was_right()
         cursor.failures, cursor.failing_since_ms = 0, -1
         cursor.leader_epoch = item.leader_epoch
         cursor.high_watermark = item.high_watermark

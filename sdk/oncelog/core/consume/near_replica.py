@@ -2,7 +2,8 @@
 
 Rule 1: a reader that names its rack asks a follower there, unless the leader stands there too. Whether that follower may answer
         it decides itself: it alone knows what it can vouch for (docs/decisions/0074-followers-answer-readers-near-them.md).
-Rule 2: a follower's error is never the last word: the leader is asked the same at once, and what it answers counts.
+Rule 2: a follower's error is never the last word: the leader is asked the same at once, and what it answers counts. An
+        answer that breaks the protocol is raised to the reader, also a follower's.
 Rule 3: after an error the leader is asked for a while, which doubles with each further one; then the follower has its turn.
 Rule 4: offsets of logs are compared with those that the same replica told before: a follower knows less than its leader.
 """
@@ -39,12 +40,12 @@ class Source:
 
     def __init__(self) -> None:
         self.answered_by = ""
-        """The address of the last answer that was not refused."""
+        """The address of the last answer that was not an error."""
         self.is_follower = False
         """The question that is on its way went to a follower."""
         self.leader_until_ms = 0
         self.refusals = 0
-        """How often followers failed since one of them answered."""
+        """How often followers failed since one of them gave a good answer."""
 
     def choose(self, rack: str, leader: Replica, followers: Sequence[Replica], now_ms: int, turn: int) -> Choice:
         """Returns whom to ask. `turn`: readers with different ones share the followers of a rack."""
@@ -61,8 +62,11 @@ class Source:
         self.refusals += 1
 
     def answered(self, address: str) -> bool:
-        """Notes a good answer. True when another replica gave the one before."""
-        if self.is_follower:
-            self.refusals = 0
+        """Notes who answered. True when another replica gave the answer before."""
         is_other, self.answered_by = self.answered_by != address, address
         return is_other
+
+    def was_right(self) -> None:
+        """Notes that the answer was found to be a good one."""
+        if self.is_follower:
+            self.refusals = 0

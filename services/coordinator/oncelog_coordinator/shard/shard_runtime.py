@@ -302,15 +302,12 @@ class ShardLife:
             await self._wake.wait()
             self._wake.clear()
             while self._inbox or self._is_due():
-                while self._in_flight() >= self._config.appends_in_flight:
+                while len(self._steps) >= self._config.appends_in_flight:
                     self._changed.clear()
                     await self._changed.wait()
                 self._step()
                 if self._is_tick_due():  # one tick takes a part of what is overdue: others get their turn in between
                     await asyncio.sleep(0)
-
-    def _in_flight(self) -> int:
-        return len(self._steps)
 
     def _step(self) -> None:
         """Decides all waiting commands, without an await, so no lock is needed; then makes one append for them."""
@@ -337,18 +334,25 @@ class ShardLife:
 
     def _shorten(self, step: _Step, items: _Items) -> None:
         """Adds old records that are still needed, and says up to where nothing is needed, when the log has become long."""
-        for record in self._bound.repeats(len(items)):
-            if step.size > self._config.append_bytes:
-                break
-            if record.key not in items:
-                item = self._lazy.pop(record.key, None) or _Item(record)
-                items[record.key] = item
-                step.size += _size(record.key, item.encoded())
+        repeats, left_bytes = self._repeats(items)
+        if repeats and items and step.size > left_bytes:
+            self._write(repeats)  # ahead: each stands alone, and a full append must not put them off
+        else:
+            items.update(repeats)
         free_below = self._bound.to_announce()
         if free_below is not None:
             items[EPOCH_KEY] = _Item(EpochRecord(self.epoch, free_below))
             self._bound.announced(free_below)
             step.free_below = free_below
+
+    def _repeats(self, newer: _Items) -> tuple[_Items, int]:
+        """Returns old records that are still needed, as many as one append takes, and how many bytes it has left."""
+        found, left_bytes = _Items(), self._config.append_bytes
+        for record in self._bound.repeats(len(newer)):
+            if left_bytes > 0 and record.key not in newer:
+                found[record.key] = item = self._lazy.pop(record.key, None) or _Item(record)
+                left_bytes -= _size(record.key, item.encoded())
+        return found, left_bytes
 
     def _lazy_items(self, newer: _Items) -> _Items:
         """Returns the lazy records for the next append. When they are too many bytes for one, most are appended ahead

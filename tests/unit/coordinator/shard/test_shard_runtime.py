@@ -376,6 +376,27 @@ def test_a_log_stays_short_and_a_later_life_finds_everything(world: SimWorld) ->
     run(world, scenario, slack_records=20)
 
 
+def test_a_log_stays_short_while_every_append_is_full(world: SimWorld) -> None:
+    """What waits fills one append after the other, and the old records still get their place."""
+
+    async def scenario(host: Host) -> None:
+        await sessions(host, "idle")
+        asked = [
+            host.shard.life.submit(cmd.InitProducerId(f"busy{number % 3}", 60_000, "", 2000 + number % 3))
+            for number in range(400)
+        ]
+        await asyncio.gather(*asked[:350])
+        assert host.partition.start > 100, "the load has not ended yet"
+        await asyncio.gather(*asked[350:])
+        before = durable(host)
+        await host.end()
+        later = await Host(world, host.partition, "b").begin(2)
+        assert durable(later) == before
+        await later.end()
+
+    run(world, scenario, slack_records=20, append_bytes=300)
+
+
 def test_a_long_log_of_an_older_version_becomes_short_without_any_command(world: SimWorld) -> None:
     async def scenario(host: Host) -> None:
         found = await sessions(host, "idle", "busy")

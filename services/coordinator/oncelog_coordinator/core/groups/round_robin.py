@@ -54,18 +54,18 @@ class _Piles:
 
     def __init__(self, subscribers: Sequence[Subscriber], where: Where) -> None:
         self.near: dict[tuple[str, str], deque[PartitionId]] = defaultdict(deque)
-        self.rest: dict[str, deque[PartitionId]] = {}
+        self.near_to_nobody: dict[str, deque[PartitionId]] = {}
+        self.near_to_others: dict[str, deque[PartitionId]] = {}
         self._dealt: set[PartitionId] = set()
         racks = {one.rack for one in subscribers if one.rack}
         for topic_id, count in where.partitions.items():
-            near_to_nobody, others = deque[PartitionId](), deque[PartitionId]()
+            near_to_nobody = self.near_to_nobody[topic_id] = deque()
+            others = self.near_to_others[topic_id] = deque()
             for partition in (PartitionId(topic_id, number) for number in range(count)):
                 at = sorted(racks & where.racks.get(partition, frozenset()))
                 (others if at else near_to_nobody).append(partition)
                 for rack in at:
                     self.near[topic_id, rack].append(partition)
-            near_to_nobody.extend(others)
-            self.rest[topic_id] = near_to_nobody
 
     def take(self, pile: deque[PartitionId]) -> PartitionId | None:
         """Returns the first partition of a pile that is not dealt yet; None = there is none, and never will be."""
@@ -83,9 +83,10 @@ class _Player:
     def __init__(self, one: Subscriber, piles: _Piles) -> None:
         self.member_id = one.member_id
         self._piles = piles
-        topics = sorted(topic_id for topic_id in one.topics if topic_id in piles.rest)
+        topics = sorted(topic_id for topic_id in one.topics if topic_id in piles.near_to_nobody)
         near = (piles.near[topic_id, one.rack] for topic_id in topics if one.rack)
-        self._open = deque([*near, *(piles.rest[topic_id] for topic_id in topics)])
+        far = [pile[topic_id] for pile in (piles.near_to_nobody, piles.near_to_others) for topic_id in topics]
+        self._open = deque([*near, *far])
 
     def draw(self) -> PartitionId | None:
         """Returns the member's next partition; None = nothing is left for it."""

@@ -300,7 +300,7 @@ class ProducerStates:
         return self.transactions.first_unstable_offset(high_watermark)
 
     def forget_stable(self, high_watermark: int) -> None:
-        """Forgets what only readers below the high watermark would ask for; where nobody reads, nothing else does it."""
+        """Forgets what only readers below the high watermark would ask for; without readers nothing else does it."""
         self.transactions.forget_stable(high_watermark)
 
     @property

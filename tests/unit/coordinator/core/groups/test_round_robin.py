@@ -47,6 +47,12 @@ def test_balance_comes_before_nearness() -> None:
     assert sorted(map(len, found.values())) == [2, 3]
 
 
+def test_what_is_near_to_nobody_goes_before_what_is_near_to_others_whatever_its_topic() -> None:
+    at = {part("t", 0): "B", part("t", 1): "B", part("u", 0): "Z", part("u", 1): "Z"}
+    found = round_robin(readers("A", "B"), Where({T: 2, U: 2}, {one: frozenset([rack]) for one, rack in at.items()}))
+    assert found == {"a": {part("u", 0), part("u", 1)}, "b": {part("t", 0), part("t", 1)}}
+
+
 def test_members_draw_only_from_their_own_topics() -> None:
     members = [Subscriber("a", "a", frozenset([T]), "r1"), Subscriber("b", "b", frozenset([T, U]), "r1")]
     found = round_robin(members, where("r1", t=2, u=3))

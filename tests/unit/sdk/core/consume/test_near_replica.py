@@ -43,7 +43,10 @@ def test_after_an_error_the_leader_is_asked_for_a_while_that_doubles() -> None:
     source.is_follower = True
     source.answered("n:1")
     source.refused(now_ms)
-    assert choose(source, now_ms=now_ms + FIRST_PAUSE_MS).is_follower, "an answer makes good for all errors before"
+    assert not choose(source, now_ms=now_ms + FIRST_PAUSE_MS).is_follower, "a wrong answer makes nothing good"
+    source.was_right()
+    source.refused(now_ms)
+    assert choose(source, now_ms=now_ms + FIRST_PAUSE_MS).is_follower, "a good answer makes good for all errors before"
 
 
 def test_a_follower_that_metadata_does_not_name_any_more_is_missed() -> None:
