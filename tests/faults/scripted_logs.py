@@ -252,7 +252,8 @@ class Script:
         self._write(TABLE, *[keyed((b"a3", b"late"), (b"b", b"x"), producer=(1, 0, 18 + 2 * n)) for n in range(4)])
         await self._do(TABLE, "sync", log.sync())
         for now_ms in (NOW_MS, NOW_MS + DAY_MS):
-            await self._do(TABLE, "compact", log.compact(now_ms, log.log_end_offset, LIMITS))
+            end = log.log_end_offset
+            await self._do(TABLE, "compact", log.compact(now_ms, end, LIMITS, held_everywhere=end))
         await log.close(clean=False)
         await self._open(TABLE)
         self._write(TABLE, keyed((b"a1", b"new"), producer=(1, 0, 26)))

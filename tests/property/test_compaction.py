@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 
+from oncelog_partition_leader.core.compaction.rewriting import from_offset_on
 from oncelog_partition_leader.core.producers.producer_state import ProducerStates
 from oncelog_partition_leader.log.compaction import pass_work
 from oncelog_partition_leader.log.compaction.pass_job import Limits
@@ -119,7 +120,8 @@ def test_a_fresh_reader_finds_the_last_committed_value_of_each_key(seed: int, mo
                 set(log.producers.transactions.open),
             )
             for _ in range(random.randint(1, 3)):
-                await log.compact(now_ms, log.log_end_offset, limits)
+                held = random.choice([0, random.randrange(log.log_end_offset + 1), log.log_end_offset])
+                await log.compact(now_ms, log.log_end_offset, limits, held_everywhere=held)
             log.check()
             headers_of(log)
             found = stable(log, seen(log))
@@ -145,6 +147,39 @@ def test_a_fresh_reader_finds_the_last_committed_value_of_each_key(seed: int, mo
         await follows(log, disk, writers)
 
     run(test, seed)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_replica_that_is_behind_ends_with_the_same_table_and_the_same_open_transactions(seed: int) -> None:
+    async def test(disk: SimDisk) -> None:
+        random = Random(seed)
+        config = replace(COMPACT, delete_retention_ms=random.choice([0, 1_000]))
+        log = await open_log(disk, config)
+        slow = await open_log(disk, config, directory=f"copies/{log.directory}")
+        writers, now_ms = Writers(log, random), NOW_MS
+        for _ in range(random.randint(4, 10)):
+            for _ in range(random.randint(5, 40)):
+                writers.step()
+            await log.sync()
+            for _ in range(random.randint(1, 3)):
+                now_ms += random.choice([0, 500, 2_000])
+                await log.compact(now_ms, log.log_end_offset, LIMITS, held_everywhere=slow.log_end_offset)
+                if random.random() < 0.4:
+                    feed(log, slow, random)
+        while slow.log_end_offset < log.log_end_offset:
+            feed(log, slow, random)
+        assert set(slow.producers.transactions.open) == set(log.producers.transactions.open)
+        assert table_of(stable(slow, seen(slow))) == table_of(stable(log, seen(log)))
+
+    run(test, seed)
+
+
+def feed(log: PartitionLog, slow: PartitionLog, random: Random) -> None:
+    """Sends a follower some of what it lacks."""
+    data = log.read(slow.log_end_offset, random.choice([1, 2_000]), log.log_end_offset)
+    if len(data):
+        data = from_offset_on(data, slow.log_end_offset)
+        slow.append_as_follower(data, log.last_epoch)
 
 
 async def follows(log: PartitionLog, disk: SimDisk, writers: Writers) -> None:

@@ -511,7 +511,7 @@ class ReplicateRequest(_message.Message):
     def __init__(self, leader: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., follower: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[ReplicatePartition, _Mapping]]] = ..., batches: _Optional[bytes] = ...) -> None: ...
 
 class ReplicatePartition(_message.Message):
-    __slots__ = ("topic_id", "partition", "leader_epoch", "session", "hello", "truncate_to", "base_offset", "length", "high_watermark", "log_start_offset", "reset", "epoch_start_offset", "fsync")
+    __slots__ = ("topic_id", "partition", "leader_epoch", "session", "hello", "truncate_to", "base_offset", "length", "high_watermark", "log_start_offset", "reset", "epoch_start_offset", "fsync", "held_everywhere")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -525,6 +525,7 @@ class ReplicatePartition(_message.Message):
     RESET_FIELD_NUMBER: _ClassVar[int]
     EPOCH_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     FSYNC_FIELD_NUMBER: _ClassVar[int]
+    HELD_EVERYWHERE_FIELD_NUMBER: _ClassVar[int]
     topic_id: str
     partition: int
     leader_epoch: int
@@ -538,7 +539,8 @@ class ReplicatePartition(_message.Message):
     reset: bool
     epoch_start_offset: int
     fsync: bool
-    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., session: _Optional[int] = ..., hello: bool = ..., truncate_to: _Optional[int] = ..., base_offset: _Optional[int] = ..., length: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., reset: bool = ..., epoch_start_offset: _Optional[int] = ..., fsync: bool = ...) -> None: ...
+    held_everywhere: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., session: _Optional[int] = ..., hello: bool = ..., truncate_to: _Optional[int] = ..., base_offset: _Optional[int] = ..., length: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., reset: bool = ..., epoch_start_offset: _Optional[int] = ..., fsync: bool = ..., held_everywhere: _Optional[int] = ...) -> None: ...
 
 class ReplicateReply(_message.Message):
     __slots__ = ("follower", "partitions")
@@ -549,7 +551,7 @@ class ReplicateReply(_message.Message):
     def __init__(self, follower: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[ReplicatePartitionReply, _Mapping]]] = ...) -> None: ...
 
 class ReplicatePartitionReply(_message.Message):
-    __slots__ = ("topic_id", "partition", "session", "error", "log_end_offset", "last_epoch", "last_epoch_start", "readers_wait")
+    __slots__ = ("topic_id", "partition", "session", "error", "log_end_offset", "last_epoch", "last_epoch_start", "readers_wait", "synced_end_offset")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
@@ -558,6 +560,7 @@ class ReplicatePartitionReply(_message.Message):
     LAST_EPOCH_FIELD_NUMBER: _ClassVar[int]
     LAST_EPOCH_START_FIELD_NUMBER: _ClassVar[int]
     READERS_WAIT_FIELD_NUMBER: _ClassVar[int]
+    SYNCED_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
     topic_id: str
     partition: int
     session: int
@@ -566,7 +569,8 @@ class ReplicatePartitionReply(_message.Message):
     last_epoch: int
     last_epoch_start: int
     readers_wait: bool
-    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., session: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., log_end_offset: _Optional[int] = ..., last_epoch: _Optional[int] = ..., last_epoch_start: _Optional[int] = ..., readers_wait: bool = ...) -> None: ...
+    synced_end_offset: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., session: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., log_end_offset: _Optional[int] = ..., last_epoch: _Optional[int] = ..., last_epoch_start: _Optional[int] = ..., readers_wait: bool = ..., synced_end_offset: _Optional[int] = ...) -> None: ...
 
 class WriteTxnMarkersRequest(_message.Message):
     __slots__ = ("txn_shard", "coordinator_epoch", "markers", "on_disk")

@@ -109,6 +109,16 @@ async def table_of(s: Script, place: Place) -> dict[bytes, bytes]:
     return table
 
 
+def table_in(replica: Replica) -> dict[bytes | None, bytes]:
+    """The last value of each key in the files of a replica."""
+    table: dict[bytes | None, bytes] = {}
+    for record in replica.records:
+        table.pop(record.key, None)
+        if record.value is not None:
+            table[record.key] = record.value
+    return table
+
+
 @COMPACTING
 @pytest.mark.case("G150")
 async def test_a_replaced_transaction_goes_its_marker_stays_for_its_time_and_the_last_one_of_its_id_for_ever(
@@ -206,6 +216,42 @@ async def test_a_tombstone_is_there_for_its_time_after_it_was_cleaned_and_then_g
         assert await table_of(s, place) == table
         await s.until(everywhere(s, place, lambda replica: replica.values(b"gone") == []), "no tombstone", 120)
         assert s.world.loop.time() - began > KEPT_S / 2
+        assert await table_of(s, place) == table
+
+
+@COMPACTING
+@pytest.mark.case("G150")
+@pytest.mark.case("G154")
+async def test_tombstones_and_markers_wait_for_a_replica_that_is_away_and_go_when_it_has_them(s: Script) -> None:
+    place = await s.place(**OPTIONS)
+    async with s.client() as client:
+        async with client.producer() as plain, client.producer(transactional_id="u") as producer:
+            await write(plain, b"gone", b"value")
+            async with producer.transaction() as open_one:
+                await (await open_one.send("work", b"in a transaction", key=b"key 1", partition=0))
+                away = s.followers(place)[0]
+                await s.until(lambda: s.replica(away, place).high_watermark == 2)
+                s.kill(away)
+            await write(plain, b"gone", None)
+            async with producer.transaction() as last:
+                await (await last.send("work", b"the last of its id", key=b"key 2", partition=0))
+        table = await fill(client, 0, 300)
+        here = [node for node in NODES if node != away]
+        await s.until(lambda: all(Replica(s, node, place).transactional == 0 for node in here), "the data is gone")
+        await s.sleep(2 * KEPT_S)
+        passes = [s.broker(node).compactor.passes for node in here]
+        await s.sleep(2 * KEPT_S)
+        assert [s.broker(node).compactor.passes for node in here] == passes, "what waits costs no passes"
+        kept = [Replica(s, node, place) for node in here]
+        assert [(r.values(b"gone"), len(r.markers), r.transactional) for r in kept] == [([None], 2, 0)] * 2
+        s.restart(away)
+        await s.rejoined(away, place)
+        end = await s.latest(place)
+        assert s.replica(away, place).log.log_end_offset == end
+        assert not s.replica(away, place).log.producers.transactions.open
+        assert table_in(Replica(s, away, place)) == table, "the key is deleted there, too"
+        gone = everywhere(s, place, lambda replica: replica.values(b"gone") == [] and len(replica.markers) == 1)
+        await s.until(gone, "both have gone, though nobody writes", 120)
         assert await table_of(s, place) == table
 
 

@@ -133,6 +133,7 @@ LATER: Final[dict[str, Case]] = {
         "::test_all_replicas_shrink_and_readers_find_the_last_value_of_each_key",
         _COMPACTED
         + "test_a_replaced_transaction_goes_its_marker_stays_for_its_time_and_the_last_one_of_its_id_for_ever",
+        _COMPACTED + "test_tombstones_and_markers_wait_for_a_replica_that_is_away_and_go_when_it_has_them",
     ),
     "G151": _in(
         _COMPACTION,
@@ -153,6 +154,7 @@ LATER: Final[dict[str, Case]] = {
         "test_a_tombstone_stays_for_its_time_after_the_first_pass_and_then_goes",
         "test_a_tombstone_that_the_keys_in_memory_do_not_reach_stays_though_its_time_is_over",
         _COMPACTED + "test_a_tombstone_is_there_for_its_time_after_it_was_cleaned_and_then_goes",
+        _COMPACTED + "test_tombstones_and_markers_wait_for_a_replica_that_is_away_and_go_when_it_has_them",
     ),
     "G155": _in(
         f"{_LEADER}log/compaction/test_replacement.py::",

@@ -314,7 +314,8 @@ STORIES: Final[dict[str, str]] = {
     "G149": "A segment ends by size, age, a full index, or when an offset is too far from its base.",
     "G150": (
         "All records of a committed transaction were replaced. They go; the marker stays for `delete_retention_ms`, and for "
-        "longer while it is the last one of its id, or a producer snapshot still holds the transaction open."
+        "longer while it is the last one of its id, a producer snapshot still holds the transaction open, or a replica is "
+        "away that may."
     ),
     "G151": (
         "A transaction was aborted in a compacted topic. Its records go in the first pass, whatever their keys, and replace "
@@ -326,7 +327,7 @@ STORIES: Final[dict[str, str]] = {
     ),
     "G154": (
         "A record with a null value deletes its key. It stays for `delete_retention_ms` after the first pass that met it, and "
-        "never goes while an older value may be left."
+        "never goes while an older value may be left, here or on a replica that is away."
     ),
     "G155": (
         "The broker or its helper dies, or its disk fails, at any write, sync, rename or removal of a compaction. After the "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from oncelog_partition_leader.core.compaction.rewriting import Rewriter
+from oncelog_partition_leader.core.replication.replica_set import ReplicaSet
 from oncelog_partition_leader.log.compaction import compactable_log
 from oncelog_partition_leader.log.compaction.compactable_log import CompactableLog
 from oncelog_partition_leader.replication.feed import Feed
@@ -49,8 +50,22 @@ PLANTS = [
     without(
         "tombstone-gone-at-once",
         "a tombstone stays for its time after the first pass that met it",
-        edit(Rewriter, "_data", ("in_bound and self._is_past(header)", "in_bound")),
+        edit(Rewriter, "_data", ("in_bound and self._may_go(header)", "in_bound")),
         _LOG + "test_a_tombstone_stays_for_its_time_after_the_first_pass_and_then_goes",
+    ),
+    without(
+        "compaction-ahead-of-a-replica",
+        "a tombstone or marker goes by its time only when every assigned replica holds it",
+        edit(Rewriter, "_is_held_everywhere", ("header.next_offset <= self._rules.held_everywhere", "True")),
+        "conformance/replication/test_compaction_cases.py"
+        "::test_tombstones_and_markers_wait_for_a_replica_that_is_away_and_go_when_it_has_them",
+    ),
+    without(
+        "held-on-no-disk",
+        "a replica holds what its disk has, and nothing that it could lose with its power",
+        edit(ReplicaSet, "acknowledge", ("min(synced_end, self._log_end)", "follower.end")),
+        "unit/partition_leader/core/replication/test_replica_set.py"
+        "::test_everywhere_is_what_every_assigned_replica_has_on_its_disk_in_sync_or_not",
     ),
     without(
         "producer-compacted-away",

@@ -31,6 +31,7 @@ JOB = Job(
     snapshots_to=10,
     aborted_end=12,
     aborted=b'\n{"no": "json"}\n\x00\xff',
+    held_everywhere=9,
 )
 
 

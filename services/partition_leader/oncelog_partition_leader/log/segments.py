@@ -86,6 +86,11 @@ class SegmentedLog:
         return sum(segment.index.size for segment in self._segments)
 
     @property
+    def closed_end_offset(self) -> int:
+        """The end of the closed segments, where the active one begins."""
+        return self._segments[-1].base_offset
+
+    @property
     def wants_sync(self) -> bool:
         """True when a sync would make rolled segments, or a checkpoint that is due, durable."""
         return bool(self._unsynced or self._checkpoints) or self._is_checkpoint_due

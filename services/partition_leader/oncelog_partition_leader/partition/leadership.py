@@ -134,6 +134,7 @@ class Leadership:
         self.confirming = Confirming(replicas, host.gone)
         self.ended: OncelogError | None = None
         self.updating_isr = False
+        self._told_held = 0
         self.traced = TracedAppends()
         self.observer = observe(host, name.topic, name.id, len(replicas.followers), self.traced)
         self._host = host
@@ -144,6 +145,11 @@ class Leadership:
     def high_watermark(self) -> int:
         """The offset below which everything is committed."""
         return self.replicas.high_watermark
+
+    @property
+    def held_everywhere(self) -> int:
+        """The offset below which every assigned replica, this one included, has everything on its disk."""
+        return min(self.replicas.held_everywhere, self.log.synced_end_offset)
 
     @property
     def waiting(self) -> int:
@@ -259,6 +265,17 @@ class Leadership:
             self.confirming.announce()
             self._carry_out([SendToFollowers()])
 
+    def tell_held(self) -> None:
+        """Tells the followers what every replica holds, when that has moved, and asks what came to their disks meanwhile.
+
+        Messages of the stream say so too; this one is for a partition that gets no more records.
+        """
+        held = self.held_everywhere
+        if self.ended is None and (held != self._told_held or self.replicas.awaits_disks(self.log.closed_end_offset)):
+            self._told_held = held
+            self.confirming.announce()
+            self._carry_out([SendToFollowers()])
+
     # ------------------------------------------------------------ followers
 
     def next_session(self) -> int:
@@ -269,11 +286,11 @@ class Leadership:
         """See `ReplicaSet.start_session`."""
         self.replicas.start_session(ref, session, self._host.clock.monotonic_ms())
 
-    def acknowledge(self, ref: BrokerRef, session: int, end: int) -> None:
-        """Notes that a follower holds everything below `end`."""
+    def acknowledge(self, ref: BrokerRef, session: int, end: int, synced_end: int = 0) -> None:
+        """Notes that a follower holds everything below `end`, and has everything below `synced_end` on its disk."""
         if self.ended is not None:
             return
-        if self.replicas.acknowledge(ref, session, end, self._host.clock.monotonic_ms()):
+        if self.replicas.acknowledge(ref, session, end, self._host.clock.monotonic_ms(), synced_end):
             self._carry_out(self.answers.committed())
         if ref not in self.replicas.committed and not self.updating_isr:
             self._carry_out([LookAtIsr()])

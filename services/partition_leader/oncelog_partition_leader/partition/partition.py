@@ -117,6 +117,15 @@ class LocalPartition:
         leadership = self.leadership
         return leadership.high_watermark if leadership is not None else self._follower_watermark
 
+    @property
+    def held_everywhere(self) -> int:
+        """The offset below which every assigned replica holds everything, by the word of the leader of the newest epoch alone:
+        a later one may have replicas that begin at nothing.
+        """
+        if self.leadership is not None:
+            return self.leadership.held_everywhere
+        return self.told.held_everywhere if self.told.epoch == self.known_epoch else 0
+
     def require_leadership(self, leader_epoch: int = -1) -> Leadership:
         """Returns the leadership that serves a client. `leader_epoch`: the client's view, -1 = none.
 
@@ -273,10 +282,10 @@ class LocalPartition:
         except StorageError as error:
             _log.warning("%s leads without a note of its epoch: %s", self.id, error)
 
-    def leader_says(self, high_watermark: int, log_start_offset: int) -> None:
-        """Takes over the leader's high watermark, as far as this log goes, and its log start."""
+    def leader_says(self, high_watermark: int, log_start_offset: int, held_everywhere: int = 0) -> None:
+        """Takes over the leader's high watermark, as far as this log goes, its log start, and what every replica holds."""
         self._session_has_data = True
-        self.told.hear(self._session[0], high_watermark, log_start_offset)
+        self.told.hear(self._session[0], high_watermark, log_start_offset, held_everywhere)
         committed = min(high_watermark, self.log.log_end_offset)
         if committed > self._follower_watermark:
             self._follower_watermark = committed
@@ -338,8 +347,13 @@ class LocalPartition:
         """Compacts the log if that is due; returns what was done. Raises `StorageError` and `HelperGoneError`."""
         if self.failed is not None:
             return None
+        if self.leadership is not None:
+            self.leadership.tell_held()
+        held = self.held_everywhere
         try:
-            tally = await self.log.compact(now_ms, self.high_watermark, limits, self.sync.alone, worker)
+            tally = await self.log.compact(
+                now_ms, self.high_watermark, limits, self.sync.alone, worker, held_everywhere=held
+            )
         except StorageError as error:
             if self.log.failed is not None:
                 self.fail(error)

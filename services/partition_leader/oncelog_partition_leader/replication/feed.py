@@ -68,6 +68,7 @@ class Feed:
             high_watermark=leadership.high_watermark,
             log_start_offset=leadership.log.log_start_offset,
             fsync=leadership.topic_config.fsync,
+            held_everywhere=leadership.held_everywhere,
         )
         is_stream = session.state is SessionState.STREAM
         bulk = self._data(item, room) if is_stream else self._ask(item)
@@ -119,7 +120,8 @@ class Feed:
         session, log = self.session, self.leadership.log
         self.readers_wait = answer.readers_wait
         if session.state is SessionState.STREAM:
-            self.leadership.acknowledge(self.ref, session.number, answer.log_end_offset)
+            ends = answer.log_end_offset, answer.synced_end_offset
+            self.leadership.acknowledge(self.ref, session.number, *ends)
             return
         told = FollowerEnd(answer.log_end_offset, answer.last_epoch, answer.last_epoch_start)
         session.apply(session.decide(told, log.epochs.end_offset_for, log.log_start_offset, log.log_end_offset))

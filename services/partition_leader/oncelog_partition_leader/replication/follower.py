@@ -126,8 +126,9 @@ class Follower:
         if item.HasField("epoch_start_offset"):
             partition.reaches(item.leader_epoch, item.epoch_start_offset)
         answer.readers_wait = bool(partition.watchers)  # before the new watermark wakes them
-        partition.leader_says(item.high_watermark, item.log_start_offset)
+        partition.leader_says(item.high_watermark, item.log_start_offset, item.held_everywhere)
         answer.log_end_offset = partition.log.log_end_offset
+        answer.synced_end_offset = partition.log.synced_end_offset
         answer.last_epoch = _UNKNOWN_EPOCH
         when = acknowledge(
             wants_sync=_wants_sync(partition, item),
@@ -145,6 +146,7 @@ class Follower:
         try:
             await partition.sync.wait(answer.log_end_offset)
             _require_session(partition, item)
+            answer.synced_end_offset = partition.log.synced_end_offset
         except OncelogError as error:
             answer.error.CopyFrom(to_detail(error))
 

@@ -312,6 +312,37 @@ def test_followers_are_told_at_once_where_the_log_begins_now(run: Run) -> None:
     run(scenario)
 
 
+def test_followers_are_told_what_every_replica_holds_only_when_that_has_moved_or_may_move(run: Run) -> None:
+    async def scenario(leading: Leading) -> None:
+        def said() -> bool:
+            leading.host.told.clear()
+            leading.leadership.tell_held()
+            return leading.host.told == ["appended"]
+
+        assert not said(), "nobody holds anything"
+        answer = leading.produce(batch())
+        await turn()
+        leading.leadership.acknowledge(B, 1, 1, 0)
+        await answer
+        assert not said(), "what is in the active segment is not compacted"
+        leading.log._roll()
+        assert said(), "B has something that was not on its disk when it answered"
+        leading.leadership.acknowledge(B, 1, 1, 1)
+        assert leading.leadership.held_everywhere == 0, "this leader's own disk counts"
+        assert not said()
+        await leading.log.sync()
+        leading.leadership.synced()
+        assert leading.leadership.held_everywhere == 1
+        assert [said(), said()] == [True, False]
+        leading.leadership.start_session(B, 2)
+        assert [said(), said()] == [True, False], "it fell, since B begins again"
+        leading.leadership.end()
+        leading.leadership.acknowledge(B, 2, 1, 1)
+        assert not said()
+
+    run(scenario)
+
+
 def test_who_waits_for_a_confirmation_hears_when_the_leadership_ends_or_nobody_answers(run: Run) -> None:
     async def scenario(leading: Leading) -> None:
         leading.leadership.replicas.require_in_sync(1)

@@ -33,13 +33,14 @@ async def streaming(disk: SimDisk, next_offset: int, log_start: int) -> Feed:
         partition=PartitionId("t", 0),
         epoch=1,
         high_watermark=3,
+        held_everywhere=2,
         log=log,
         replicas=SimpleNamespace(epoch_start=0),
         topic_config=topic_config,
         confirming=SimpleNamespace(asked=0),
         next_session=lambda: 2,
         start_session=lambda ref, number: begun.append((ref, number)),
-        acknowledge=lambda ref, number, end: begun.append((ref, number, end)),
+        acknowledge=lambda ref, number, *ends: begun.append((ref, number, *ends)),
     )
     leadership.told = begun
     feed = Feed(leadership, FOLLOWER)
@@ -67,6 +68,7 @@ def test_what_a_follower_lacks_is_sent() -> None:
         feed = await streaming(disk, 1, 1)
         item, data = feed.item(ROOM_BYTES)
         assert (item.base_offset, item.length, feed.session.next_offset) == (1, len(data), 3)
+        assert item.held_everywhere == 2, "what every replica holds goes with each message"
         assert not feed.has_news
 
     run(fed)
@@ -120,8 +122,8 @@ def test_a_cut_and_a_reset_say_where() -> None:
 def test_an_answer_in_the_stream_acknowledges_and_one_to_a_question_decides() -> None:
     async def answered(disk: SimDisk) -> None:
         feed = await streaming(disk, 1, 0)
-        feed.answered(pb.ReplicatePartitionReply(log_end_offset=2))
-        assert feed.leadership.told == [(FOLLOWER, 1, 2)]  # type: ignore[attr-defined]
+        feed.answered(pb.ReplicatePartitionReply(log_end_offset=2, synced_end_offset=1))
+        assert feed.leadership.told == [(FOLLOWER, 1, 2, 1)]  # type: ignore[attr-defined]
         feed.session.over()
         feed.session.asked(0)
         feed.answered(pb.ReplicatePartitionReply(log_end_offset=9, last_epoch=1, last_epoch_start=0))

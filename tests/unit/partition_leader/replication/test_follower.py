@@ -189,6 +189,35 @@ def test_messages_of_one_link_are_taken_in_the_order_in_which_they_came() -> Non
     run(scenario)
 
 
+def test_what_every_replica_holds_is_the_newest_word_of_the_newest_leader() -> None:
+    async def scenario(place: Place) -> None:
+        assert place.replica.held_everywhere == 0
+        await place.begun()
+        answer = await place.one(data(place, held_everywhere=2), place.sent)
+        assert (answer.log_end_offset, answer.synced_end_offset) == (2, 0), "nothing asked for a sync yet"
+        assert place.replica.held_everywhere == 2
+        await place.replica.sync.wait(2)
+        assert (await place.one(item(held_everywhere=1))).synced_end_offset == 2
+        assert place.replica.held_everywhere == 1, "it may go down: a replica begins again"
+        place.replica.saw_epoch(EPOCH + 1)
+        assert place.replica.held_everywhere == 0, "the next leader may have replicas that this one did not know"
+        await place.one(item(hello=True, leader_epoch=EPOCH + 1))
+        assert place.replica.held_everywhere == 0, "a hello says nothing of it"
+        await place.one(item(leader_epoch=EPOCH + 1))
+        assert place.replica.held_everywhere == 0, "an older version says nothing of it"
+
+    run(scenario)
+
+
+def test_in_fsync_mode_the_answer_names_what_was_synced_for_it() -> None:
+    async def scenario(place: Place) -> None:
+        await place.begun()
+        answer = await place.one(data(place), place.sent)
+        assert (answer.log_end_offset, answer.synced_end_offset) == (2, 2)
+
+    run(scenario, fsync=True)
+
+
 def test_a_cut_and_a_reset_end_where_the_leader_says() -> None:
     async def scenario(place: Place) -> None:
         await place.begun()

@@ -39,7 +39,7 @@ class Led(SimpleNamespace):
     def start_session(self, ref: BrokerRef, number: int) -> None:
         self.told.append(("session", number))
 
-    def acknowledge(self, ref: BrokerRef, number: int, end: int) -> None:
+    def acknowledge(self, ref: BrokerRef, number: int, end: int, _synced_end: int) -> None:
         self.told.append(("acknowledged", number, end))
 
     def cannot_write(self, ref: BrokerRef, number: int) -> None:
@@ -85,6 +85,7 @@ class Linked:
             partition=PartitionId(TOPIC_ID, number),
             epoch=1,
             high_watermark=0,
+            held_everywhere=0,
             log=log,
             replicas=SimpleNamespace(epoch_start=0, committed=()),
             topic_config=SimpleNamespace(fsync=False),

@@ -3,7 +3,8 @@
 Rule 1: only whole segments, never the active one, none that reaches above the bound (high watermark, last stable offset and
         synced end), and none that took a batch less than `min_compaction_lag_ms` ago.
 Rule 2: a log is due when enough of it is dirty, when a dirty record is older than `max_compaction_lag_ms`, or when tombstones
-        or markers that were kept for their time may go.
+        or markers that were kept for their time may go. Those that also wait for a replica make it due once, when every
+        replica holds the last of them: a replica that catches up for hours must not cost a pass for each of its steps.
 Rule 3: while the time is unknown (0, see `ClusterClock`) nothing is due.
 """
 
@@ -26,10 +27,19 @@ class CompactionOptions(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a log was compacted: everything below `cleaned_to`. `horizon_ms`: when something that was kept may go."""
+    """How far a log was compacted: everything below `cleaned_to`. `horizon_ms`: when something that was kept may go.
+
+    `held_back_ms`: when the first of those may go that not every replica holds yet, `held_back_to`: the end of the last one.
+    """
 
     cleaned_to: int = 0
     horizon_ms: int = NEVER_MS
+    held_back_ms: int = NEVER_MS
+    held_back_to: int = 0
+
+    def is_past(self, now_ms: int, held_everywhere: int) -> bool:
+        """Returns True when something that was kept may go, and every replica has what it waited for."""
+        return self.horizon_ms <= now_ms or (self.held_back_ms <= now_ms and self.held_back_to <= held_everywhere)
 
 
 def cleanable(segments: Sequence[SegmentIndex], bound: int, now_ms: int, min_lag_ms: int) -> int:
@@ -42,13 +52,19 @@ def cleanable(segments: Sequence[SegmentIndex], bound: int, now_ms: int, min_lag
     return count
 
 
-def is_due(segments: Sequence[SegmentIndex], progress: Progress, now_ms: int, options: CompactionOptions) -> bool:
+def is_due(
+    segments: Sequence[SegmentIndex],
+    progress: Progress,
+    now_ms: int,
+    options: CompactionOptions,
+    held_everywhere: int = 0,
+) -> bool:
     """Returns True when these segments, all that may be compacted, should be compacted now."""
     dirty = [segment for segment in segments if segment.next_offset > progress.cleaned_to]
     total = sum(segment.size for segment in segments)
     if now_ms <= 0 or not total:
         return False
-    if progress.horizon_ms <= now_ms:
+    if progress.is_past(now_ms, held_everywhere):
         return True
     if not dirty:
         return False

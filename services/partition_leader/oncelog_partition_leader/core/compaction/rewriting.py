@@ -11,6 +11,8 @@ Rule 3: data of an aborted transaction, and of writers that did not win, goes. D
         it is, and takes part in nothing.
 Rule 4: a tombstone, and a marker all of whose data is gone, gets a delete horizon in the first pass that cleans it, and goes in
         a pass after that time. Nothing at or above `bound` gets a horizon or goes by it: older values of its key may be left.
+        Nothing at or above `held_everywhere` goes by it either: a replica whose log ends below a tombstone or a marker has
+        what it ends, a value or an open transaction, and must still be sent it.
 Rule 5: what a replay needs stays (`ReplayedState`), and so does the marker of a transaction that is open in a producer
         snapshot from which a replay may begin: without it the transaction would stay open.
 Rule 6: a marker never goes in the pass that removes the last of its data: a reader that has that data in hand still finds
@@ -65,11 +67,15 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassRules:
-    """The fixed part of one pass. `bound`: the end of the part whose keys are in the `KeyOffsets`."""
+    """The fixed part of one pass. `bound`: the end of the part whose keys are in the `KeyOffsets`.
+
+    `held_everywhere`: the end of the part that every assigned replica holds.
+    """
 
     now_ms: int
     delete_retention_ms: int
     bound: int
+    held_everywhere: int = 0
 
 
 @dataclass(slots=True)
@@ -83,6 +89,10 @@ class Tally:
     changed: bool = False
     horizon_ms: int = NEVER_MS
     """When the first of the tombstones and markers that were kept for their time may go."""
+    held_back_ms: int = NEVER_MS
+    """The same for those that not every replica holds yet."""
+    held_back_to: int = 0
+    """The end of the last one of them."""
     markers_gone: set[int] = field(default_factory=set)
 
 
@@ -231,20 +241,18 @@ class Rewriter:
             self._keep(batch.data)
         elif header.delete_horizon_ms == NO_HORIZON:
             self._keep_until_horizon(header, batch.data)
-        elif (
-            not had_data and self._is_past(header) and not self._state.needs(header) and name not in self._open_names()
-        ):
+        elif not had_data and self._may_go(header) and not self._state.needs(header) and name not in self._open_names():
             self.tally.markers_gone.add(header.base_offset)
             self._remove(header)
         else:
-            self._note_horizon(header.delete_horizon_ms)
+            self._note_horizon(header)
             self._keep(batch.data)
 
     def _data(self, batch: Batch, rows: pa.RecordBatch, kept: NDArray[np.bool_]) -> None:
         header = batch.header
         in_bound = header.next_offset <= self._rules.bound
         tombstones = _tombstones(rows)
-        if tombstones is not None and in_bound and self._is_past(header):
+        if tombstones is not None and in_bound and self._may_go(header):
             kept = kept & ~tombstones
         count = int(np.count_nonzero(kept))
         if not count:
@@ -254,7 +262,7 @@ class Rewriter:
         if waits and header.delete_horizon_ms == NO_HORIZON:
             header = self._with_horizon(header)
         elif waits:
-            self._note_horizon(header.delete_horizon_ms)
+            self._note_horizon(header)
         if count < rows.num_rows:
             self._keep_some(header, rows, kept, count)
         else:
@@ -293,22 +301,30 @@ class Rewriter:
 
     # ------------------------------------------------------------ horizons
 
-    def _is_past(self, header: BatchHeader) -> bool:
-        return header.delete_horizon_ms != NO_HORIZON and header.delete_horizon_ms <= self._rules.now_ms
+    def _may_go(self, header: BatchHeader) -> bool:
+        is_past = header.delete_horizon_ms != NO_HORIZON and header.delete_horizon_ms <= self._rules.now_ms
+        return is_past and self._is_held_everywhere(header)
+
+    def _is_held_everywhere(self, header: BatchHeader) -> bool:
+        return header.next_offset <= self._rules.held_everywhere
 
     def _with_horizon(self, header: BatchHeader) -> BatchHeader:
-        horizon_ms = self._rules.now_ms + self._rules.delete_retention_ms
-        self._note_horizon(horizon_ms)
-        return header._replace(delete_horizon_ms=horizon_ms)
+        header = header._replace(delete_horizon_ms=self._rules.now_ms + self._rules.delete_retention_ms)
+        self._note_horizon(header)
+        return header
 
     def _keep_until_horizon(self, header: BatchHeader, data: memoryview) -> None:
         self.tally.changed = True
         self._keep(rewritten(self._with_horizon(header), data[HEADER_BYTES:]))
 
-    def _note_horizon(self, horizon_ms: int) -> None:
+    def _note_horizon(self, header: BatchHeader) -> None:
         """Notes when a next pass is due; what is kept beyond its horizon, because a replay needs it, asks for none."""
-        if horizon_ms >= self._rules.now_ms:
-            self.tally.horizon_ms = min(self.tally.horizon_ms, horizon_ms)
+        tally, horizon_ms = self.tally, header.delete_horizon_ms
+        if not self._is_held_everywhere(header):
+            tally.held_back_ms = min(tally.held_back_ms, horizon_ms)
+            tally.held_back_to = max(tally.held_back_to, header.next_offset)
+        elif horizon_ms >= self._rules.now_ms:
+            tally.horizon_ms = min(tally.horizon_ms, horizon_ms)
 
     # ------------------------------------------------------------ the bytes
 

@@ -46,6 +46,9 @@ Rule 6: a follower that says that it cannot write leaves at once, and joins agai
 Rule 7: one proposal at a time. While its answer is unknown the larger set counts (hole 17).
 Rule 8: a set that is whole and caught up is settled: no passing of time changes its ISR. It needs no look until something
         happens here, the registered brokers change or one falls silent (`settle`), so an idle partition costs nothing.
+Rule 9: every assigned replica, in sync or not, holds what lies below `held_everywhere`: a follower counts with what its disk
+        has, as it said in its newest session in this epoch, and with nothing before it said so. Below that offset compaction
+        may drop tombstones and markers: no replica will ask for them again, not even after a power cut.
 """
 
 from __future__ import annotations
@@ -74,6 +77,8 @@ class Follower:
     mark_end: int = 0
     mark_ms: int = 0
     joins_after_ms: int = 0
+    held: int = UNKNOWN
+    """Everything below it is on its disk (rule 9)."""
     owed_end: int = UNKNOWN
     """The log end when the follower said that it cannot write: its end must reach this before it joins."""
 
@@ -169,6 +174,15 @@ class ReplicaSet:
         return self._min_insync
 
     @property
+    def held_everywhere(self) -> int:
+        """The offset below which every assigned replica holds everything (rule 9). It goes down when one begins again."""
+        return max(0, min([self._own_end, *(follower.held for follower in self._followers.values())]))
+
+    def awaits_disks(self, offset: int) -> bool:
+        """Returns True when a follower has taken something below `offset` that was not on its disk when it answered last."""
+        return any(follower.held < min(follower.end, offset) for follower in self._followers.values())
+
+    @property
     def watermark_is_known(self) -> bool:
         """False for a new leader that does not yet know that everything before its epoch is committed."""
         return self.high_watermark >= self.epoch_start
@@ -208,14 +222,17 @@ class ReplicaSet:
             follower.caught_up_ms = now_ms
             follower.owed_end = UNKNOWN
         follower.session = session
-        follower.end = UNKNOWN
+        follower.end = follower.held = UNKNOWN
 
-    def acknowledge(self, ref: BrokerRef, session: int, end: int, now_ms: int) -> bool:
-        """Notes that a follower holds everything below `end`. True when the high watermark moved; late answers do not count."""
+    def acknowledge(self, ref: BrokerRef, session: int, end: int, now_ms: int, synced_end: int = UNKNOWN) -> bool:
+        """Notes that a follower holds everything below `end`, and below `synced_end` on its disk. True when the high watermark
+        moved; late answers do not count.
+        """
         follower = self._followers.get(ref.broker_id)
         if follower is None or follower.ref != ref or follower.session != session:
             return False
         follower.end = max(follower.end, min(end, self._log_end))
+        follower.held = max(follower.held, min(synced_end, self._log_end))
         if follower.end >= follower.owed_end:
             follower.owed_end = UNKNOWN
         if follower.end >= self._log_end:
@@ -311,7 +328,7 @@ class ReplicaSet:
             self._followers[ref.broker_id].joins_after_ms = now_ms + REJOIN_AFTER_MS
         outside = [follower for follower in self._followers.values() if follower.ref not in isr]
         for follower in outside:
-            follower.end = UNKNOWN
+            follower.end = follower.held = UNKNOWN
         self.committed = isr
         self.eligible = eligible
         self.mod_revision = mod_revision

@@ -38,15 +38,18 @@ class Told:
     epoch: int = NOTHING_TOLD
     high_watermark: int = NOTHING_TOLD
     log_start_offset: int = 0
+    held_everywhere: int = 0
+    """The offset below which every assigned replica holds everything; it may go down (`ReplicaSet.held_everywhere`)."""
 
-    def hear(self, epoch: int, high_watermark: int, log_start_offset: int) -> None:
+    def hear(self, epoch: int, high_watermark: int, log_start_offset: int, held_everywhere: int = 0) -> None:
         """Takes over what a message of the stream says: the logs agree, or the leader would not send one."""
-        self.epoch, self.high_watermark = epoch, high_watermark
+        self.epoch, self.high_watermark, self.held_everywhere = epoch, high_watermark, held_everywhere
         self.log_start_offset = max(self.log_start_offset, log_start_offset)
 
     def forget(self) -> None:
-        """Forgets the watermark, since the log is being cut. A log start never goes back."""
+        """Forgets all but the log start, since the log is being cut. A log start never goes back."""
         self.epoch = self.high_watermark = NOTHING_TOLD
+        self.held_everywhere = 0
 
 
 class FollowerFacts(NamedTuple):

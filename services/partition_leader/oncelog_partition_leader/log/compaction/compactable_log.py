@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from oncelog.errors import CorruptMessageError, OncelogError, StorageError
 from oncelog_partition_leader.core.compaction.plan import (
@@ -44,6 +44,14 @@ from oncelog_partition_leader.log.recovery import Recovered
 from oncelog_partition_leader.log.segment_file import INDEX_SUFFIX, TXN_INDEX_SUFFIX, Segment
 from oncelog_partition_leader.log.truncation import TruncatableLog
 from oncelog_runtime.ports import Disk
+
+
+class _Asked(NamedTuple):
+    """The caller's part of a pass: its time, its limits, and the offset that every replica holds."""
+
+    now_ms: int
+    limits: Limits
+    held_everywhere: int
 
 
 class _PassHost:
@@ -92,13 +100,14 @@ class CompactableLog(TruncatableLog):
             return 0
         return sum(s.index.size for s in self._segments if s.next_offset > self._progress.cleaned_to)
 
-    def wants_compaction(self, now_ms: int, high_watermark: int) -> bool:
+    def wants_compaction(self, now_ms: int, high_watermark: int, held_everywhere: int = 0) -> bool:
         """Returns True when a pass is due."""
         if not self._config.is_compacted or self._failed is not None or now_ms <= 0:
             return False
         count = self._cleanable(now_ms, high_watermark)
         indexes = [segment.index for segment in self._segments[:count]]
-        return is_due(indexes, self._progress, now_ms, self._options) or self._active_waits(now_ms, high_watermark)
+        is_due_by_segments = is_due(indexes, self._progress, now_ms, self._options, held_everywhere)
+        return is_due_by_segments or self._active_waits(now_ms, high_watermark)
 
     @property
     def _options(self) -> CompactionOptions:
@@ -131,14 +140,16 @@ class CompactableLog(TruncatableLog):
         limits: Limits,
         alone: AbstractAsyncContextManager[Any] | None = None,
         worker: PassWorker | None = None,
+        *,
+        held_everywhere: int = 0,
     ) -> Tally | None:
         """Runs one pass, if one is due; returns what it did. `alone` excludes syncs, truncations and retention. Without a
-        `worker` this process does all of the work.
+        `worker` this process does all of the work. Above `held_everywhere` nothing goes by its delete horizon.
 
         Raises `StorageError`, and `HelperGoneError` of a worker: the log has failed only when it says so (`failed`).
         """
         self._usable()
-        if not self.wants_compaction(now_ms, high_watermark):
+        if not self.wants_compaction(now_ms, high_watermark, held_everywhere):
             return None
         async with alone or nullcontext():
             if self._active_waits(now_ms, high_watermark):
@@ -150,11 +161,12 @@ class CompactableLog(TruncatableLog):
         while count and self._segments[count].base_offset not in snapshots:
             count -= 1  # a recovery must not need the batches that go
         indexes = [segment.index for segment in self._segments[:count]]
-        if not is_due(indexes, self._progress, now_ms, self._options):
+        if not is_due(indexes, self._progress, now_ms, self._options, held_everywhere):
             return None
+        asked = _Asked(now_ms, limits, held_everywhere)
         try:
             return await self._pass(
-                self._segments[:count], now_ms, limits, alone or nullcontext(), worker or PassWork(self._disk)
+                self._segments[:count], asked, alone or nullcontext(), worker or PassWork(self._disk)
             )
         except AbandonedError:
             return None
@@ -162,35 +174,36 @@ class CompactableLog(TruncatableLog):
     async def _pass(
         self,
         segments: Sequence[Segment],
-        now_ms: int,
-        limits: Limits,
+        asked: _Asked,
         alone: AbstractAsyncContextManager[Any],
         worker: PassWorker,
     ) -> Tally:
         host = _PassHost(self, alone)
         indexes = [segment.index for segment in segments]
         ranges = groups(indexes, self._config.segment_bytes)
-        job = await self._job(indexes, segments[ranges[-1][0]].base_offset, now_ms, limits)
+        job = await self._job(indexes, segments[ranges[-1][0]].base_offset, asked)
         bound, tally = await CompactionPass(host, self._disk, worker, segments, job).run(ranges)
+        done = Progress(max(bound, job.cleaned_to), tally.horizon_ms, tally.held_back_ms, tally.held_back_to)
         async with alone:  # a cut forgets the progress, so none may come between the question and the note
             if host.has([]):
-                await self._note(Progress(max(bound, job.cleaned_to), tally.horizon_ms))
+                await self._note(done)
         return tally
 
-    async def _job(self, indexes: Sequence[SegmentIndex], snapshots_to: int, now_ms: int, limits: Limits) -> Job:
+    async def _job(self, indexes: Sequence[SegmentIndex], snapshots_to: int, asked: _Asked) -> Job:
         config, first, end = self._config, indexes[0].base_offset, self._log_end
         return Job(
             self.directory,
             self._tag,
             stretches_of(indexes),
             self._progress.cleaned_to,
-            limits,
-            now_ms,
+            asked.limits,
+            asked.now_ms,
             config.delete_retention_ms,
             config.index_interval_bytes,
             snapshots_to,
             end,
             await self._disk.run(partial(self.aborted.dump, first, end)),
+            asked.held_everywhere,
         )
 
     def holds(self, some: Sequence[Segment]) -> bool:

@@ -36,7 +36,7 @@ class Job(NamedTuple):
     """One pass over the first segments of a log.
 
     `cleaned_to`: what lies below it was compacted before. `snapshots_to`: the last producer snapshot from which a replay may
-    begin. `aborted`: a dump of the aborted index from the first segment to `aborted_end`.
+    begin. `aborted`: a dump of the aborted index from the first segment to `aborted_end`. `held_everywhere`: see `PassRules`.
     """
 
     directory: str
@@ -50,6 +50,7 @@ class Job(NamedTuple):
     snapshots_to: int
     aborted_end: int
     aborted: bytes
+    held_everywhere: int = 0
 
     def encode(self) -> bytes:
         """Returns the message that asks for the pass."""

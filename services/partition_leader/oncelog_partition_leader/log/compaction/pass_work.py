@@ -70,7 +70,12 @@ class PassWork:
             with _Reading(self._disk, job, stretch, bodies=is_dirty) as reading:
                 while batches := await self._next(reading, beat, at):
                     bound = max(bound, await self._disk.run(partial(self._see, batches, is_dirty=is_dirty)))
-        rules = PassRules(now_ms=job.now_ms, delete_retention_ms=job.delete_retention_ms, bound=bound)
+        rules = PassRules(
+            now_ms=job.now_ms,
+            delete_retention_ms=job.delete_retention_ms,
+            bound=bound,
+            held_everywhere=job.held_everywhere,
+        )
         self._rewriter = Rewriter(rules, self._keys, self._skipped, self._state, self._open_names())
         return bound
 

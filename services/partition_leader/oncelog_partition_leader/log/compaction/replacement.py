@@ -112,6 +112,9 @@ def read_progress(disk: Disk, directory: str, log_end_offset: int) -> Progress:
 
 
 def encode_progress(progress: Progress) -> bytes:
-    """Returns the content of the file."""
-    body = struct.pack("<qq", progress.cleaned_to, min(progress.horizon_ms, NEVER_MS))
+    """Returns the content of the file. What is held back for a replica counts there as any other horizon: one pass after a
+    restart finds out again for what it waits.
+    """
+    horizon_ms = min(progress.horizon_ms, progress.held_back_ms, NEVER_MS)
+    body = struct.pack("<qq", progress.cleaned_to, horizon_ms)
     return body + struct.pack("<I", crc32c(body))

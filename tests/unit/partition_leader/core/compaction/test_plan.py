@@ -56,6 +56,13 @@ def test_it_is_due_when_something_that_was_kept_may_go() -> None:
     assert not is_due(THREE, Progress(30, NEVER_MS), NOW_MS, OPTIONS)
 
 
+def test_what_waits_for_a_replica_makes_it_due_when_the_replica_has_the_last_of_it() -> None:
+    waits = Progress(30, NEVER_MS, held_back_ms=NOW_MS, held_back_to=17)
+    assert [is_due(THREE, waits, NOW_MS, OPTIONS, held) for held in (0, 16, 17, 30)] == [False, False, True, True]
+    assert not is_due(THREE, waits, NOW_MS - 1, OPTIONS, 30), "its time is not over"
+    assert is_due(THREE, waits._replace(horizon_ms=NOW_MS), NOW_MS, OPTIONS, 0), "something else is there to go"
+
+
 def test_it_is_due_when_a_dirty_record_has_waited_for_too_long() -> None:
     options = OPTIONS._replace(max_compaction_lag_ms=100)
     segments = [segment(0, 90, 1_000, first_ms=0), segment(90, 100, 1, first_ms=NOW_MS - 100)]

@@ -10,18 +10,20 @@ from oncelog.core.batch.batch import decode_arrow, decode_batch, iter_batches, r
 from oncelog.core.batch.control import control_of
 from oncelog.core.batch.header import COMPACTED, check_body, read_header, stamp_prefix
 from oncelog_partition_leader.core.compaction.key_offsets import KeyOffsets
+from oncelog_partition_leader.core.compaction.plan import NEVER_MS
 from oncelog_partition_leader.core.compaction.replayed_state import ReplayedState
 from oncelog_partition_leader.core.compaction.rewriting import (
     Batch,
     PassRules,
     Rewriter,
     Skipped,
+    Tally,
     add_keys,
     from_offset_on,
     is_gap,
 )
 from tests.unit.partition_leader.compaction_helpers import keyed
-from tests.unit.partition_leader.log_helpers import NOW_MS
+from tests.unit.partition_leader.log_helpers import NOW_MS, marker
 
 
 def stamped(*batches: bytes, epochs: tuple[int, ...] = ()) -> list[Batch]:
@@ -39,16 +41,23 @@ def stamped(*batches: bytes, epochs: tuple[int, ...] = ()) -> list[Batch]:
 
 def rewritten(batches: list[Batch], bound: int = 1 << 40) -> list[bytes]:
     """One pass over these batches."""
+    return passed(batches, bound)[0]
+
+
+def passed(
+    batches: list[Batch], bound: int = 1 << 40, held: int = 0, now_ms: int = NOW_MS
+) -> tuple[list[bytes], Tally]:
+    """The same, with what it says of itself."""
     keys, state, skipped = KeyOffsets(1 << 20, 1 << 30), ReplayedState(), Skipped([])
     add_keys(batches, skipped, keys)
     for header, data in batches:
         state.see(header, control_of(data) if header.is_control else None)
-    rules = PassRules(now_ms=NOW_MS, delete_retention_ms=1_000, bound=bound)
+    rules = PassRules(now_ms=now_ms, delete_retention_ms=1_000, bound=bound, held_everywhere=held)
     rewriter = Rewriter(rules, keys, skipped, state, set)
     out = [bytes(part) for part in [*rewriter.take(batches), *rewriter.end()]]
     for part in out:
         check_body(part, read_header(part))
-    return out
+    return out, rewriter.tally
 
 
 def test_a_batch_of_which_nothing_goes_is_the_same_bytes() -> None:
@@ -120,3 +129,24 @@ def test_offsets_are_found_in_columns() -> None:
     add_keys(stamped(keyed((b"a", b"1"), (None, b"2"), (b"a", b"3"))), Skipped([]), keys)
     assert keys.newest(pa.array([b"a"], pa.binary())).tolist() == [2]
     assert isinstance(keys.newest(pa.array([], pa.binary())), np.ndarray)
+
+
+def read_again(parts: list[bytes]) -> list[Batch]:
+    return [Batch(read_header(part), memoryview(part)) for part in parts]
+
+
+def test_what_not_every_replica_holds_stays_though_its_time_is_over_and_says_up_to_where_it_waits() -> None:
+    """Both kinds: two tombstones at 0 and 1, and at 2 and 3 markers, of which the last one of its id stays anyway."""
+    markers = [marker((50, 1)), marker((50, 2))]
+    written, tally = passed(stamped(keyed((b"a", None)), keyed((b"b", None)), *markers), held=1)
+    assert (tally.horizon_ms, tally.held_back_ms, tally.held_back_to) == (NOW_MS + 1_000, NOW_MS + 1_000, 4)
+    later = NOW_MS + 1_000
+    written, tally = passed(read_again(written), held=1, now_ms=later)
+    assert [is_gap(read_header(part)) for part in written] == [True, False, False, False]
+    assert (tally.horizon_ms, tally.held_back_ms, tally.held_back_to) == (NEVER_MS, later, 4)
+    written, tally = passed(read_again(written), held=3, now_ms=later)
+    assert [read_header(part).base_offset for part in written] == [0, 3], "one gap, and the last marker"
+    assert tally.held_back_to == 4
+    _, tally = passed(read_again(written), held=4, now_ms=later + 1)
+    assert (tally.horizon_ms, tally.held_back_ms, tally.held_back_to) == (NEVER_MS, NEVER_MS, 0), "it asks for nothing"
+    assert not tally.changed

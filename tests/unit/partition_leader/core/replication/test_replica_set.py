@@ -408,3 +408,50 @@ def test_a_set_with_a_seal_or_with_eligible_replicas_is_not_settled(full: Replic
     full.unseal()
     full.settle(LIVE)
     assert full.is_settled
+
+
+def test_everywhere_is_what_every_assigned_replica_has_on_its_disk_in_sync_or_not() -> None:
+    replicas = leading(A, B, log_end=10)
+    assert replicas.held_everywhere == 0, "nobody was heard in this epoch"
+    for ref in (B, C):
+        replicas.start_session(ref, 1, 0)
+    replicas.acknowledge(B, 1, 10, 1, synced_end=10)
+    assert replicas.held_everywhere == 0, "C is no member of the ISR, and counts"
+    replicas.acknowledge(C, 1, 9, 1, synced_end=4)
+    assert replicas.held_everywhere == 4, "the rest could be lost with C's power"
+    replicas.acknowledge(C, 1, 10, 1, synced_end=10)
+    assert replicas.held_everywhere == 10
+    replicas.wrote(20, 15, 2)
+    for ref in (B, C):
+        replicas.acknowledge(ref, 1, 20, 3, synced_end=99)
+    assert replicas.held_everywhere == 15, "the leader's own end counts, too"
+
+
+def test_a_follower_that_begins_again_holds_nothing_until_it_says_so(full: ReplicaSet) -> None:
+    full.wrote(10, 10, 1)
+    for ref in (B, C):
+        full.acknowledge(ref, 1, 10, 2, synced_end=10)
+    assert full.held_everywhere == 10
+    full.start_session(C, 2, 3)
+    assert full.held_everywhere == 0, "its log may be another one now, or be cut"
+    full.acknowledge(C, 1, 10, 4, synced_end=10)
+    assert full.held_everywhere == 0, "a late answer of the session before"
+    full.acknowledge(C, 2, 7, 4, synced_end=6)
+    assert full.held_everywhere == 6
+    full.resolve((A, B), 6, 5)
+    assert full.held_everywhere == 0, "etcd may say that its log was lost"
+
+
+def test_a_leader_without_followers_holds_everything_alone() -> None:
+    replicas = ReplicaSet(A, Registered((1,), (A,), 5), Ends(0, 8, 8), min_insync_replicas=1, lag_max_ms=1, now_ms=0)
+    assert replicas.held_everywhere == 8
+    assert not replicas.awaits_disks(8)
+
+
+def test_a_disk_is_awaited_while_it_lacks_what_its_follower_has_taken(full: ReplicaSet) -> None:
+    full.wrote(10, 10, 1)
+    full.acknowledge(B, 1, 10, 2, synced_end=10)
+    full.acknowledge(C, 1, 8, 2, synced_end=5)
+    assert [full.awaits_disks(offset) for offset in (5, 6, 10)] == [False, True, True]
+    full.acknowledge(C, 1, 8, 3, synced_end=8)
+    assert not full.awaits_disks(10), "what it was not sent yet is no work of its disk"

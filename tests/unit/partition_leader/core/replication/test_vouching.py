@@ -33,7 +33,7 @@ def test_each_thing_that_it_lacks_is_a_reason_of_its_own(lacks: dict[str, Any], 
 def test_what_was_told_is_forgotten_with_a_cut_but_not_where_the_log_begins() -> None:
     told = Told()
     told.hear(3, 7, 5)
-    told.hear(3, 8, 4)
-    assert (told.epoch, told.high_watermark, told.log_start_offset) == (3, 8, 5)
+    told.hear(3, 8, 4, 6)
+    assert (told.epoch, told.high_watermark, told.log_start_offset, told.held_everywhere) == (3, 8, 5, 6)
     told.forget()
-    assert (told.epoch, told.high_watermark, told.log_start_offset) == (-1, -1, 5)
+    assert (told.epoch, told.high_watermark, told.log_start_offset, told.held_everywhere) == (-1, -1, 5, 0)

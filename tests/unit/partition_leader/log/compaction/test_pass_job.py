@@ -15,7 +15,7 @@ def test_a_job_is_the_same_at_the_other_end() -> None:
 
 
 def test_a_written_segment_is_the_same_at_the_other_end() -> None:
-    tally = Tally(1, 2, 3, 4, changed=True, horizon_ms=5, markers_gone={9, 8})
+    tally = Tally(1, 2, 3, 4, changed=True, horizon_ms=5, held_back_ms=6, held_back_to=7, markers_gone={9, 8})
     written = Written(Replacement("t-0", 0, 10, "who"), b"\nindex\n", tally)
     values, blob = decode(written.encode())
     assert values["is"] == "written"

@@ -87,7 +87,7 @@ async def filled(disk: SimDisk) -> PartitionLog:
 async def compacted(log: PartitionLog) -> None:
     """Two passes, of which the second removes what the first one kept for its time."""
     for now_ms in (NOW_MS, NOW_MS + DAY_MS):
-        await log.compact(now_ms, log.log_end_offset, LIMITS)
+        await log.compact(now_ms, log.log_end_offset, LIMITS, held_everywhere=log.log_end_offset)
 
 
 def steps_of_a_compaction() -> int:
