@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from functools import cache, partial
+from functools import partial
 from typing import Final
 
 from oncelog.core.batch.control import control_of
@@ -22,8 +21,8 @@ from oncelog.types import Buffer
 from oncelog_partition_leader.core.compaction.key_offsets import KeyOffsets
 from oncelog_partition_leader.core.compaction.replayed_state import ReplayedState
 from oncelog_partition_leader.core.compaction.rewriting import (
+    NO_HORIZON,
     Batch,
-    OpenNames,
     PassRules,
     Rewriter,
     Skipped,
@@ -59,6 +58,7 @@ class PassWork:
         self._keys: KeyOffsets
         self._state: ReplayedState
         self._rewriter: Rewriter
+        self._marker_may_go = False
 
     async def look(self, job: Job, beat: Beat) -> int:
         """See `PassWorker.look`."""
@@ -70,13 +70,14 @@ class PassWork:
             with _Reading(self._disk, job, stretch, bodies=is_dirty) as reading:
                 while batches := await self._next(reading, beat, at):
                     bound = max(bound, await self._disk.run(partial(self._see, batches, is_dirty=is_dirty)))
+        names = await self._open_names(beat)
         rules = PassRules(
             now_ms=job.now_ms,
             delete_retention_ms=job.delete_retention_ms,
             bound=bound,
             held_everywhere=job.held_everywhere,
         )
-        self._rewriter = Rewriter(rules, self._keys, self._skipped, self._state, self._open_names())
+        self._rewriter = Rewriter(rules, self._keys, self._skipped, self._state, lambda: names)
         return bound
 
     def _begin(self, job: Job) -> None:
@@ -84,33 +85,35 @@ class PassWork:
         self._skipped = Skipped(load_entries(job.aborted, job.stretches[0].base_offset, job.aborted_end))
         self._keys = KeyOffsets(job.limits.keys_max, job.limits.key_bytes_max)
         self._state = ReplayedState()
+        self._marker_may_go = False
 
     def _see(self, batches: Sequence[Batch], *, is_dirty: bool) -> int:
         for header, data in batches:
             self._state.see(header, control_of(data) if header.is_control else None)
+            self._marker_may_go |= header.is_control and NO_HORIZON < header.delete_horizon_ms <= self._job.now_ms
         dirty = [batch for batch in batches if is_dirty and batch.header.next_offset > self._job.cleaned_to]
         if not dirty or self._keys.is_full:
             return 0
         add_keys(dirty, self._skipped, self._keys)
         return dirty[-1].header.next_offset
 
-    def _open_names(self) -> OpenNames:
-        """Returns which transactions are open in the producer snapshots from which a replay may begin."""
-        job = self._job
+    async def _open_names(self, beat: Beat) -> TxnNames:
+        """Returns which transactions are open in the producer snapshots from which a replay may begin.
 
-        @cache
-        def names() -> TxnNames:
-            found: set[tuple[int, int]] = set()
-            for offset in snapshot_offsets(self._disk, job.directory):
-                if offset <= job.snapshots_to:
-                    path = snapshot_path(job.directory, offset)
-                    with suppress(
-                        CorruptMessageError, StorageError
-                    ):  # removed beside it, or damaged: no replay begins there
-                        found.update(ProducerStates.restore(self._disk.read_file(path)).transactions.open)
-            return found
+        Only markers that may go ask for them. Each is one step: together they may take longer than a helper may be silent.
+        """
+        found: set[tuple[int, int]] = set()
+        for offset in snapshot_offsets(self._disk, self._job.directory) if self._marker_may_go else ():
+            if offset <= self._job.snapshots_to:
+                await beat(len(self._job.stretches) - 1)
+                found |= await self._disk.run(partial(self._open_in, snapshot_path(self._job.directory, offset)))
+        return found
 
-        return names
+    def _open_in(self, path: str) -> TxnNames:
+        try:
+            return set(ProducerStates.restore(self._disk.read_file(path)).transactions.open)
+        except (CorruptMessageError, StorageError):
+            return set()  # removed beside it, or damaged: no replay begins there
 
     async def rewrite(self, first: int, end: int, beat: Beat) -> Written:
         """See `PassWorker.rewrite`."""

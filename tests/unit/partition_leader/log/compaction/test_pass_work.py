@@ -12,8 +12,8 @@ from oncelog_partition_leader.log.compaction import pass_work
 from oncelog_partition_leader.log.compaction.pass_job import Beat, Job, Limits, Written
 from oncelog_partition_leader.log.compaction.pass_work import PassWork
 from oncelog_runtime.sim.disk import SimDisk
-from tests.unit.partition_leader.compaction_helpers import COMPACT, LIMITS, keyed, records_of, table_of
-from tests.unit.partition_leader.log_helpers import NOW_MS, open_log, run, write
+from tests.unit.partition_leader.compaction_helpers import COMPACT, DAY_MS, LIMITS, keyed, records_of, table_of
+from tests.unit.partition_leader.log_helpers import NOW_MS, marker, open_log, run, write
 
 
 def test_a_pass_takes_as_long_as_its_rate_asks_for() -> None:
@@ -93,6 +93,39 @@ def test_it_tells_how_far_it_is_also_while_it_waits_for_its_rate() -> None:
         assert max(two - one for one, two in pairwise(times)) < 10.5
         assert times[-1] - times[0] > 500
         assert {at for _, at in beats.seen} == set(range(max(at for _, at in beats.seen) + 1)), "at every segment"
+
+    run(test)
+
+
+def test_snapshots_are_read_one_by_one_and_only_where_a_marker_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Together they may take longer than the broker waits for a word of its helper."""
+
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, replace(COMPACT, segment_bytes=700))
+        for number in range(1, 21):
+            write(log, keyed((b"k", b"v"), producer=(50, 0, 0), txn=(50, number)), marker((50, number)))
+        await log.sync()
+        events: list[str] = []
+        beats, open_in = Beats(disk), PassWork._open_in
+
+        async def told(_at: int) -> None:
+            events.append("told")
+
+        def read(work: PassWork, path: str) -> object:
+            events.append("read")
+            return open_in(work, path)
+
+        monkeypatch.setattr(PassWork, "_open_in", read)
+        monkeypatch.setattr(beats, "_noting", lambda _beat: told)
+        ends = [NOW_MS, NOW_MS + DAY_MS, NOW_MS + 3 * DAY_MS, NOW_MS + 5 * DAY_MS]
+        reads = []
+        for now_ms in ends:
+            events.clear()
+            await log.compact(now_ms, log.log_end_offset, LIMITS, worker=beats, held_everywhere=log.log_end_offset)
+            reads.append(events.count("read"))
+            assert ("read", "read") not in pairwise(events), "it tells before each of them"
+        assert reads[0] == 0, "no marker has a time yet"
+        assert max(reads) > 1
 
     run(test)
 
