@@ -318,8 +318,8 @@ class CountsInItsSession:
     def _look_at_acknowledgements(self, where: PartitionId, leadership: Leadership) -> None:
         replicas, acknowledge = leadership.replicas, leadership.replicas.acknowledge
 
-        def acknowledged(ref: BrokerRef, session: int, end: int, now_ms: int) -> bool:
-            moved = acknowledge(ref, session, end, now_ms)
+        def acknowledged(ref: BrokerRef, session: int, end: int, now_ms: int, synced_end: int) -> bool:
+            moved = acknowledge(ref, session, end, now_ms, synced_end)
             counted = replicas.followers.get(ref.broker_id)
             if counted is not None and counted.end != UNKNOWN:
                 self._check(where, leadership, counted)
