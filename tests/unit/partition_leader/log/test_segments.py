@@ -357,3 +357,22 @@ def test_an_index_that_waited_for_the_disk_is_not_written_over_that_of_another_s
         assert disk.exists(rest[-1].path + ".index")
 
     run(test)
+
+
+def test_each_index_is_in_one_of_the_checkpoints_that_wait_for_a_sync() -> None:
+    """While a sync lasts many segments may be rolled: with all of them in each checkpoint the next sync would not end."""
+
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, SMALL)
+        for _ in range(120):
+            write(log, plain(b"r" * 80))
+        waiting = list(log._checkpoints)
+        assert len(waiting) > 30
+        assert sum(len(checkpoint.indexed) for checkpoint in waiting) <= 2 * len(waiting)
+        await log.sync()
+        assert not log._checkpoints
+        assert all(segment.indexed_bytes == segment.index.size for segment in log._segments[:-1])
+        before = state_of(log)
+        assert state_of(await open_log(disk.after_kill(), SMALL)) == before
+
+    run(test)
