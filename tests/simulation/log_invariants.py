@@ -318,7 +318,7 @@ class CountsInItsSession:
     def _look_at_acknowledgements(self, where: PartitionId, leadership: Leadership) -> None:
         replicas, acknowledge = leadership.replicas, leadership.replicas.acknowledge
 
-        def acknowledged(ref: BrokerRef, session: int, end: int, now_ms: int, synced_end: int) -> bool:
+        def acknowledged(ref: BrokerRef, session: int, end: int, now_ms: int, synced_end: int = UNKNOWN) -> bool:
             moved = acknowledge(ref, session, end, now_ms, synced_end)
             counted = replicas.followers.get(ref.broker_id)
             if counted is not None and counted.end != UNKNOWN:
