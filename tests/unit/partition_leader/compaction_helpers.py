@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from oncelog.core.batch.batch import decode_batch, encode_rows, iter_batches
 from oncelog.core.batch.header import BatchHeader, BatchIdentity
 from oncelog.core.batch.record import Record
+from oncelog_partition_leader.core.compaction.rewriting import Tally
 from oncelog_partition_leader.log.compaction.pass_job import Job, Limits, Stretch
 from oncelog_partition_leader.log.log_config import LogConfig
 from oncelog_partition_leader.log.partition_log import PartitionLog
-from tests.unit.partition_leader.log_helpers import NOW_MS, SHARD, TAG, contents
+from oncelog_runtime.sim.disk import SimDisk
+from tests.unit.partition_leader.log_helpers import NOW_MS, SHARD, TAG, contents, open_log, write
 
 Pair = tuple[bytes | None, bytes | None]
 LIMITS = Limits(keys_max=1_000_000, key_bytes_max=64 << 20, bytes_per_s=0)
@@ -91,3 +93,32 @@ def headers_of(log: PartitionLog) -> list[BatchHeader]:
     for one, two in zip(headers, headers[1:], strict=False):
         assert one.next_offset == two.base_offset, "a log has no gaps"
     return headers
+
+
+async def filled(disk: SimDisk, rounds: int = 40, config: LogConfig = COMPACT) -> PartitionLog:
+    """A log in which ten keys are written again and again."""
+    log = await open_log(disk, config)
+    for number in range(rounds):
+        pairs = [(b"k%d" % (n % 10), b"v%d" % n) for n in range(number * 3, number * 3 + 3)]
+        write(log, keyed(*pairs, producer=(7, 0, number * 3)))
+    await log.sync()
+    return log
+
+
+async def compact(log: PartitionLog, now_ms: int = NOW_MS, high_watermark: int | None = None) -> Tally | None:
+    """Runs a pass, if one is due, where every replica has the whole log."""
+    await log.sync()
+    end = log.log_end_offset
+    return await log.compact(now_ms, end if high_watermark is None else high_watermark, LIMITS, held_everywhere=end)
+
+
+def roll(log: PartitionLog) -> None:
+    """Ends the active segment."""
+    if log._segments[-1].index.size:
+        log._roll()
+
+
+async def rolled_and_compacted(log: PartitionLog, now_ms: int = NOW_MS) -> Tally | None:
+    """Ends the active segment, and runs a pass."""
+    roll(log)
+    return await compact(log, now_ms)

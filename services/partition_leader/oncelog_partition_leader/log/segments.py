@@ -163,11 +163,12 @@ class SegmentedLog:
         files = checkpoint.files
         files[f"{self.directory}/{LEADER_EPOCHS}"] = self.epochs.dump()
         self._since_checkpoint, self._aged_from_ms, self._is_aged = 0, None, False
+        # What a checkpoint that waits has taken is stored before this one; taken again by each, n of them would be n*n files.
         taken = {segment: covered for waiting in self._checkpoints for segment, covered in waiting.indexed}
         for segment in self._segments:
             covered = taken.get(segment, segment.indexed_bytes)
             if covered == segment.index.size and segment is not self._segments[-1]:
-                continue  # nearly all. Those of checkpoints that wait are stored before this one: never twice
+                continue  # nearly all: only a cut, or a full disk, leaves an older segment without its index
             checkpoint.indexed.append((segment, segment.index.size))
             files[segment.path + TXN_INDEX_SUFFIX] = self.aborted.dump(segment.base_offset, segment.next_offset)
             files[segment.path + INDEX_SUFFIX] = segment.index.dump()

@@ -22,7 +22,7 @@ Rule 7: a batch of which nothing has to change stays byte for byte.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -98,8 +98,6 @@ class Tally:
 
 TxnNames = AbstractSet[tuple[int, int]]
 """(txn_producer_id, txn_no)"""
-OpenNames = Callable[[], TxnNames]
-"""The transactions that are open in a producer snapshot of the part that is compacted; it is read only when it matters."""
 
 
 class Skipped:
@@ -151,7 +149,7 @@ class Rewriter:
     """Rewrites the batches of a log, from its first to its last segment that is compacted."""
 
     def __init__(
-        self, rules: PassRules, keys: KeyOffsets, skipped: Skipped, state: ReplayedState, open_names: OpenNames
+        self, rules: PassRules, keys: KeyOffsets, skipped: Skipped, state: ReplayedState, open_names: TxnNames
     ) -> None:
         self._rules = rules
         self._keys = keys
@@ -241,7 +239,7 @@ class Rewriter:
             self._keep(batch.data)
         elif header.delete_horizon_ms == NO_HORIZON:
             self._keep_until_horizon(header, batch.data)
-        elif not had_data and self._may_go(header) and not self._state.needs(header) and name not in self._open_names():
+        elif not had_data and self._may_go(header) and not self._state.needs(header) and name not in self._open_names:
             self.tally.markers_gone.add(header.base_offset)
             self._remove(header)
         else:

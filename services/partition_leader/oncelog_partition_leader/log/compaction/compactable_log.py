@@ -1,12 +1,13 @@
 """The part of a log that is compacted: when a pass is due, and how its result takes the place of the old segments.
 
 Rule 1: a pass reads and writes beside the log; only the replacement of segments holds the lock that syncs, truncations and
-        retention hold, for a few syncs of the directory.
+        retention hold, for a few syncs of the directory and the removal of the old files.
 Rule 2: in memory the segments are replaced in one step, after the new one counts on disk. Readers hold open files, so what
         they have begun ends with the old bytes.
 Rule 3: an error before the new segment counts leaves the log as it was; after it the log fails, and its recovery finishes.
 Rule 4: offsets, high watermark, last stable offset, epochs and producer state are not touched: they are the same before and
-        after, in memory and when the log is replayed.
+        after, in memory and when the log is replayed. A replay of the log alone knows no markers that are gone, only the last
+        one of each transactional id.
 """
 
 from __future__ import annotations

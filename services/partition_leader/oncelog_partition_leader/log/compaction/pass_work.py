@@ -77,7 +77,7 @@ class PassWork:
             bound=bound,
             held_everywhere=job.held_everywhere,
         )
-        self._rewriter = Rewriter(rules, self._keys, self._skipped, self._state, lambda: names)
+        self._rewriter = Rewriter(rules, self._keys, self._skipped, self._state, names)
         return bound
 
     def _begin(self, job: Job) -> None:

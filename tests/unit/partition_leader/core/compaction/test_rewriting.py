@@ -53,7 +53,7 @@ def passed(
     for header, data in batches:
         state.see(header, control_of(data) if header.is_control else None)
     rules = PassRules(now_ms=now_ms, delete_retention_ms=1_000, bound=bound, held_everywhere=held)
-    rewriter = Rewriter(rules, keys, skipped, state, set)
+    rewriter = Rewriter(rules, keys, skipped, state, frozenset())
     out = [bytes(part) for part in [*rewriter.take(batches), *rewriter.end()]]
     for part in out:
         check_body(part, read_header(part))
