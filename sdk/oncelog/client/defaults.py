@@ -75,8 +75,9 @@ class LazyGrpcTransport:
         if self._is_closed:
             raise IllegalStateError("this transport is closed")
         tune_malloc()
+        from oncelog.link.client_link import GrpcOptions
         from oncelog.link.credentials import credentials_of
-        from oncelog.link.grpc_transport import GrpcOptions, GrpcTransport
+        from oncelog.link.grpc_transport import GrpcTransport
 
         self._inner = GrpcTransport(
             options=GrpcOptions(software=self._software),

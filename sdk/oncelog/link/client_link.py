@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeAlias
 
 import grpc.aio
 
@@ -19,13 +20,11 @@ from oncelog.link import client_core
 from oncelog.link.client_core import Answered, Challenged, ClientBounds, ClientCore, Ended, Failed, Left, Throttled
 from oncelog.link.credentials import Credentials
 from oncelog.link.grpc_reach import explain_connect
+from oncelog.link.grpc_tls import SDK_HINTS, HandshakeFailure, TlsHints
 from oncelog.link.link_core import NEVER_MS
 from oncelog.link.link_states import LinkState
-from oncelog.link.protocol import ENVELOPE_BYTES
+from oncelog.link.protocol import ENVELOPE_BYTES, KnownCluster
 from oncelog.types import Buffer
-
-if TYPE_CHECKING:
-    from oncelog.link.grpc_transport import GrpcTransport
 
 _STATUS_WAIT_S: Final = 0.1
 _TICK_MIN_S: Final = 0.001
@@ -36,10 +35,65 @@ Call: TypeAlias = client_core.Call[Answer]
 Event: TypeAlias = client_core.ClientEvent[Answer]
 
 
+@dataclass(frozen=True, slots=True)
+class GrpcOptions:
+    """Bounds of a `GrpcTransport`."""
+
+    max_message_bytes: int = 64 << 20
+    """Largest envelope sent or received; header and payload of a call must fit in with 1 KiB to spare."""
+    max_calls_in_flight: int = 4096
+    """Per link; a further call waits."""
+    max_bytes_in_flight: int = 64 << 20
+    """Per link, requests only; a call larger than this goes when nothing else is in flight."""
+    software: str = "oncelog-python"
+    """Named in the hello, for the peer's logs."""
+    tls_hints: TlsHints = SDK_HINTS
+    """How to switch TLS, for errors."""
+
+
+class Links(Protocol):
+    """What a link asks of the transport that made it, and tells it."""
+
+    @property
+    def options(self) -> GrpcOptions:
+        """The bounds of each link."""
+        ...
+
+    @property
+    def cluster(self) -> KnownCluster:
+        """The one cluster whose peers are spoken to."""
+        ...
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """They say who this process is; None: nobody in particular."""
+        ...
+
+    def open_channel(self, address: str, connect_timeout_ms: int) -> grpc.aio.Channel:
+        """A channel of the link's own."""
+        ...
+
+    async def link_metadata(self, address: str) -> tuple[tuple[str, str | bytes], ...]:
+        """Returns the metadata of a new link. Raises `AuthenticationError`."""
+        ...
+
+    def explain_handshake(self, address: str, details: str) -> HandshakeFailure | None:
+        """Explains gRPC's details of a connection that never came up, if they are about TLS."""
+        ...
+
+    def throttled(self, address: str, method: str, throttle_ms: int) -> None:
+        """The peer asks to be left alone with this method for a while."""
+        ...
+
+    def forget(self, link: Link, *, failed: bool, refused: bool) -> None:
+        """The link takes no new calls. `failed`: it never came up."""
+        ...
+
+
 class Link:
     """One stream to one service of one peer. All methods run on the loop; none of them but `_run` waits."""
 
-    def __init__(self, transport: GrpcTransport, address: str, service: str, pause_s: float, timeout_ms: int) -> None:
+    def __init__(self, transport: Links, address: str, service: str, pause_s: float, timeout_ms: int) -> None:
         self.transport = transport
         self.address = address
         self.service = service

@@ -20,7 +20,6 @@ import logging
 import os
 import weakref
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import grpc
@@ -29,9 +28,9 @@ import grpc.aio
 from oncelog import errors
 from oncelog.core.throttles import Throttles
 from oncelog.link import link_codec
-from oncelog.link.client_link import Answer, Link
+from oncelog.link.client_link import Answer, GrpcOptions, Link
 from oncelog.link.credentials import Credentials, check_way
-from oncelog.link.grpc_tls import SDK_HINTS, ClientTls, HandshakeFailure, TlsHints, explain_handshake
+from oncelog.link.grpc_tls import ClientTls, HandshakeFailure, explain_handshake
 from oncelog.link.protocol import KnownCluster
 from oncelog.trace import tracing
 from oncelog.trace.trace_context import LINKS, TRACEPARENT
@@ -42,22 +41,6 @@ log = logging.getLogger(__name__)
 _FIRST_CONNECT_TIMEOUT_MS: Final = 200
 _LAST_CONNECT_TIMEOUT_MS: Final = 5_000
 _RECONNECT_PAUSE_S: Final = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class GrpcOptions:
-    """Bounds of a `GrpcTransport`."""
-
-    max_message_bytes: int = 64 << 20
-    """Largest envelope sent or received; header and payload of a call must fit in with 1 KiB to spare."""
-    max_calls_in_flight: int = 4096
-    """Per link; a further call waits."""
-    max_bytes_in_flight: int = 64 << 20
-    """Per link, requests only; a call larger than this goes when nothing else is in flight."""
-    software: str = "oncelog-python"
-    """Named in the hello, for the peer's logs."""
-    tls_hints: TlsHints = SDK_HINTS
-    """How to switch TLS, for errors."""
 
 
 # ---------------------------------------------------------------- fork

@@ -10,7 +10,8 @@ import grpc.aio
 
 from oncelog import errors
 from oncelog.link import link_codec
-from oncelog.link.grpc_transport import GrpcOptions, GrpcTransport
+from oncelog.link.client_link import GrpcOptions
+from oncelog.link.grpc_transport import GrpcTransport
 from oncelog.link.link_codec import Frame
 from oncelog.ports import Handler
 from oncelog.v1 import errors_pb2, link_pb2

@@ -11,7 +11,7 @@ import pytest
 
 from oncelog import errors
 from oncelog.link import link_codec
-from oncelog.link.grpc_transport import GrpcOptions
+from oncelog.link.client_link import GrpcOptions
 from oncelog.link.link_codec import Frame
 from oncelog.trace.trace_context import TRACEPARENT
 from oncelog.types import Buffer

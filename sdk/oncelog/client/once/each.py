@@ -12,16 +12,13 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from oncelog import errors
 from oncelog.client.consume.fetched_records import ConsumerRecord
+from oncelog.client.once.work import Work
 from oncelog.core.once.progress import Begin, Impossible, Progress, Seek
 from oncelog.types import TopicPartition
-
-if TYPE_CHECKING:
-    from oncelog.client.once.once import Once
-    from oncelog.client.once.work import Work
 
 
 class Assigned(Protocol):
@@ -52,10 +49,30 @@ class SyncConsumer(Assigned, Protocol):
         ...
 
 
+class Works(Protocol):
+    """What a loop asks of the `Once` whose works it hands out."""
+
+    def __call__(self, record: ConsumerRecord[Any, Any]) -> Work:
+        """Returns the work of a record."""
+        ...
+
+    def claim(self, work: Work) -> Iterator[int]:
+        """Claims the record, or finds it done; gives the milliseconds to wait before it goes on."""
+        ...
+
+    def release(self, work: Work) -> None:
+        """Undoes what is open, and gives the leases of the work back."""
+        ...
+
+    def give_back(self, work: Work) -> None:
+        """Gives back the leases of a work that was never entered."""
+        ...
+
+
 class Loop:
     """One loop over a consumer: which works are handed out."""
 
-    def __init__(self, once: Once, consumer: Assigned) -> None:
+    def __init__(self, once: Works, consumer: Assigned) -> None:
         self._once = once
         self._consumer = consumer
         self._progress = Progress()
@@ -116,7 +133,7 @@ class Loop:
             self._read_on_at(TopicPartition(record.topic, record.partition), record.offset)
 
 
-def each_sync(once: Once, consumer: SyncConsumer) -> Iterator[Work]:
+def each_sync(once: Works, consumer: SyncConsumer) -> Iterator[Work]:
     """See `Once.each`."""
     loop = Loop(once, consumer)
     for record in consumer:
@@ -135,7 +152,7 @@ def each_sync(once: Once, consumer: SyncConsumer) -> Iterator[Work]:
                 loop.left(work)
 
 
-async def each_async(once: Once, consumer: AsyncConsumer) -> AsyncIterator[Work]:
+async def each_async(once: Works, consumer: AsyncConsumer) -> AsyncIterator[Work]:
     """See `Once.each`."""
     loop = Loop(once, consumer)
     async for record in consumer:

@@ -11,15 +11,12 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from oncelog import errors
 from oncelog.client.consume.fetched_records import ConsumerRecord
 from oncelog.client.once.table import Connection, Cursor
 from oncelog.core.once.claims import Row
-
-if TYPE_CHECKING:
-    from oncelog.client.once.once import Once
 
 _ENDS_IT: Final = frozenset(("commit", "rollback", "close", "executescript", "autocommit", "isolation_level"))
 """Members of connections that would end the transaction of the work, or change when one ends."""
@@ -41,10 +38,31 @@ class WorkConnection:
         return getattr(self._connection, name)
 
 
+class Claims(Protocol):
+    """What a work asks of the `Once` that made it."""
+
+    @property
+    def connection(self) -> Connection:
+        """The connection of the program's database."""
+        ...
+
+    def claim(self, work: Work) -> Iterator[int]:
+        """Claims the record, or finds it done; gives the milliseconds to wait before it goes on."""
+        ...
+
+    def begin(self, work: Work) -> None:
+        """Begins the block. Raises `IllegalStateError` while another one is open."""
+        ...
+
+    def end(self, work: Work, is_failed: bool) -> None:
+        """Ends the block: commits all of it, or undoes it. Raises `WorkFencedError` when nothing was committed."""
+        ...
+
+
 class Work:
     """See the module. Made by `once(record)` and `once.each(consumer)`; enter it with `with` or `async with`."""
 
-    def __init__(self, once: Once, record: ConsumerRecord[Any, Any], record_id: str) -> None:
+    def __init__(self, once: Claims, record: ConsumerRecord[Any, Any], record_id: str) -> None:
         self.record = record
         """The record that is worked on."""
         self.record_id = record_id

@@ -10,8 +10,9 @@ from typing import Any, Final, cast
 
 import grpc
 
+from oncelog.link.client_link import GrpcOptions
 from oncelog.link.grpc_tls import ClientTls
-from oncelog.link.grpc_transport import GrpcOptions, GrpcTransport
+from oncelog.link.grpc_transport import GrpcTransport
 from oncelog.trace.tracing import Tracer
 from oncelog_runtime.adapters import process_metrics
 from oncelog_runtime.adapters.etcd.metadata_store import EtcdMetadata

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from oncelog_coordinator.core.groups.assignors import assign, preferred
+from oncelog_coordinator.core.groups.assigning.assignors import assign, preferred
+from oncelog_coordinator.core.groups.assigning.sticky import Subscriber, Where
 from oncelog_coordinator.core.groups.group import Draft
-from oncelog_coordinator.core.groups.sticky import Subscriber, Where
 from oncelog_coordinator.core.groups.subscriptions import Meanings
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from oncelog.core.names import check_topic_name
 from oncelog.errors import GroupMaxSizeReachedError, InvalidRequestError, PolicyViolationError
-from oncelog_coordinator.core.groups.assignors import check_assignor
+from oncelog_coordinator.core.groups.assigning.assignors import check_assignor
 from oncelog_coordinator.core.groups.group_commands import Join, Topology
 from oncelog_coordinator.core.groups.group_records import MemberRecord, Subscription
 from oncelog_coordinator.core.groups.patterns import parse_pattern

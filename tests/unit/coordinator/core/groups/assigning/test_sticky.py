@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncelog.types import PartitionId
-from oncelog_coordinator.core.groups.sticky import Subscriber, Where, sticky
+from oncelog_coordinator.core.groups.assigning.sticky import Subscriber, Where, sticky
 from tests.unit.coordinator.group_driver import part, topic_id
 
 T = topic_id("t")

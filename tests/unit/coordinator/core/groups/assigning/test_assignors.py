@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from oncelog.errors import UnsupportedAssignorError
 from oncelog.types import PartitionId
-from oncelog_coordinator.core.groups.assignors import NAMES, assign, preferred
-from oncelog_coordinator.core.groups.sticky import Subscriber, Where
+from oncelog_coordinator.core.groups.assigning.assignors import NAMES, assign, preferred
+from oncelog_coordinator.core.groups.assigning.sticky import Subscriber, Where
 from tests.unit.coordinator.group_driver import part, topic_id
 
 T, U = topic_id("t"), topic_id("u")

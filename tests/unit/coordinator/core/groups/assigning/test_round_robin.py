@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncelog.types import PartitionId
-from oncelog_coordinator.core.groups.round_robin import round_robin
-from oncelog_coordinator.core.groups.sticky import Subscriber, Where
+from oncelog_coordinator.core.groups.assigning.round_robin import round_robin
+from oncelog_coordinator.core.groups.assigning.sticky import Subscriber, Where
 from tests.unit.coordinator.group_driver import part, topic_id
 
 T, U = topic_id("t"), topic_id("u")

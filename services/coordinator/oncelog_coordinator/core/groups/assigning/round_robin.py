@@ -12,7 +12,7 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 
 from oncelog.types import PartitionId
-from oncelog_coordinator.core.groups.sticky import Subscriber, Where
+from oncelog_coordinator.core.groups.assigning.sticky import Subscriber, Where
 
 
 def round_robin(subscribers: Sequence[Subscriber], where: Where) -> dict[str, frozenset[PartitionId]]:

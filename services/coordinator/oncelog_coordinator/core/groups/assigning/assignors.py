@@ -15,8 +15,8 @@ from typing import Final
 
 from oncelog.errors import UnsupportedAssignorError
 from oncelog.types import PartitionId
-from oncelog_coordinator.core.groups.round_robin import round_robin
-from oncelog_coordinator.core.groups.sticky import Subscriber, Where, sticky
+from oncelog_coordinator.core.groups.assigning.round_robin import round_robin
+from oncelog_coordinator.core.groups.assigning.sticky import Subscriber, Where, sticky
 
 Assignment = dict[str, frozenset[PartitionId]]
 """Member id -> its partitions."""
