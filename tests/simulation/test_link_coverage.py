@@ -24,6 +24,10 @@ class Toy:
         if is_it:
             return 1
         return 2
+
+    def port(self) -> None:
+        """Others implement it."""
+        ...
 '''
 
 

@@ -2,7 +2,8 @@
 
 Rule 1: no hand-written file is longer than 700 lines; near 600, ask which entity wants its own.
 Rule 2: every Python file begins with its promise.
-Rule 3: nothing names a package registry's host or a place on one machine; lock files name no index.
+Rule 3: a class with more than some 20 methods or 15 fields says in its docstring why.
+Rule 4: nothing names a package registry's host or a place on one machine; lock files name no index.
 """
 
 from __future__ import annotations
@@ -19,6 +20,18 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 MAX_LINES = 700
 MAX_CLASS_LINES = 350
+MAX_METHODS = 22
+MAX_FIELDS = 16
+SAYS_WHY = re.compile(r"\b(methods|fields)\b|is a method")
+PUBLIC = {
+    "sdk/oncelog/client/client.py:Client",
+    "sdk/oncelog/client/consume/consumer.py:Consumer",
+    "sdk/oncelog/client/produce/producer.py:Producer",
+    "sdk/oncelog/client/produce/transactions/transaction.py:Transaction",
+}
+"""Their methods are what users call, and their docstrings are for users."""
+FACADE = ("sdk/oncelog/sync/admin.py", "sdk/oncelog/sync/clients.py")
+"""Generated from the asynchronous classes."""
 MAX_LINES_OF = {"helm/oncelog/values.yaml": 900}  # Helm knows one file of values
 GENERATED = re.compile(
     r"_pb2(_grpc)?\.pyi?$|^locks/.*\.txt$|^LICENSE$|^helm/oncelog/(values\.schema\.json|README\.md)$|^tests/chart/golden/"
@@ -81,6 +94,46 @@ def test_no_class_is_too_long() -> None:
             found |= {f"{file}:{node.name}": (node.end_lineno or 0) - node.lineno + 1 for node in classes}
     assert len(found) > 500
     assert {name: lines for name, lines in found.items() if lines > MAX_CLASS_LINES} == {}
+
+
+def methods_of(node: ast.ClassDef) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [child for child in node.body if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def fields_of(node: ast.ClassDef) -> set[str]:
+    """Attributes that the methods of a class set on itself: the fields of a plain data class are its parameters."""
+    stored = [item for method in methods_of(node) for item in ast.walk(method) if isinstance(item, ast.Attribute)]
+    return {
+        item.attr
+        for item in stored
+        if isinstance(item.ctx, ast.Store) and isinstance(item.value, ast.Name) and item.value.id == "self"
+    }
+
+
+def is_wide(node: ast.ClassDef) -> bool:
+    return len({method.name for method in methods_of(node)}) > MAX_METHODS or len(fields_of(node)) > MAX_FIELDS
+
+
+def test_a_class_with_many_methods_or_fields_says_why() -> None:
+    found: dict[str, bool] = {}
+    for file, text in texts(include_generated=False):
+        if file.endswith(".py") and file.startswith(("sdk/", "spark/", "services/")) and file not in FACADE:
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.ClassDef) and is_wide(node):
+                    found[f"{file}:{node.name}"] = bool(SAYS_WHY.search(ast.get_docstring(node) or ""))
+    assert len(found) > 20
+    assert {name for name, says_why in found.items() if not says_why} == PUBLIC
+
+
+def test_a_wide_class_is_seen() -> None:
+    many = "".join(f"    def m{number}(self): self.f{number} = 1\n" for number in range(MAX_FIELDS + 1))
+    (wide,) = ast.parse(f"class A:\n{many}").body
+    (narrow,) = ast.parse("class B:\n    f: int\n    def m(self): other.f = 1; self.g += 1").body
+    assert isinstance(wide, ast.ClassDef)
+    assert isinstance(narrow, ast.ClassDef)
+    assert is_wide(wide)
+    assert not is_wide(narrow)
+    assert fields_of(narrow) == {"g"}
 
 
 def test_every_python_file_begins_with_its_promise() -> None:

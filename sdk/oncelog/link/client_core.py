@@ -127,7 +127,10 @@ class ClientBounds:
 
 
 class ClientCore(LinkCore[Call[W] | Frame], Generic[W]):
-    """See the module. `address` is the peer's, for errors; `cluster` learns its id from the first peer that names one."""
+    """See the module. `address` is the peer's, for errors; `cluster` learns its id from the first peer that names one.
+
+    It has 28 methods of a few lines: one for each thing that a caller, the peer or the clock does, and its parts.
+    """
 
     TABLE: ClassVar[Table] = CLIENT_MOVES
 

@@ -52,7 +52,7 @@ class GrpcOptions:
 
 
 class Links(Protocol):
-    """What a link asks of the transport that made it, and tells it."""
+    """The part of a transport that its links need."""
 
     @property
     def options(self) -> GrpcOptions:

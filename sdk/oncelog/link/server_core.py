@@ -97,7 +97,10 @@ class ServerTerms(Protocol):
 
 
 class ServerCore(LinkCore[Frame], Generic[R]):
-    """See the module. `make(correlation_id, size, deadline_ms)` makes the shell's kind of request."""
+    """See the module. `make(correlation_id, size, deadline_ms)` makes the shell's kind of request.
+
+    It has 25 methods of a few lines: one for each thing that the peer, a handler or the clock does, and its parts.
+    """
 
     TABLE: ClassVar[Table] = SERVER_MOVES
 

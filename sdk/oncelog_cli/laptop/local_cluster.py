@@ -158,6 +158,8 @@ class LocalCluster:
 
     `doors`: brokers and coordinators have listeners for clients and for clients outside; `tls` needs them.
     `probes`: each service has a health port, see `probe_address`.
+
+    It has 26 methods: what a test does to a cluster and asks of it, and the command line of each process.
     """
 
     data_dir: Path

@@ -49,7 +49,10 @@ _log = logging.getLogger(__name__)
 
 
 class CoordinatorNode:
-    """Runs the coordinator. `start` returns when the process listens; shards follow as their ownership is won in etcd."""
+    """Runs the coordinator. `start` returns when the process listens; shards follow as their ownership is won in etcd.
+
+    Its fields are the parts of the process, which is why there are some 25.
+    """
 
     def __init__(self, config: CoordinatorConfig, ports: NodePorts) -> None:
         self._config = config

@@ -58,7 +58,10 @@ _START_TIMEOUT_S = 60.0
 
 
 class Broker:
-    """One broker process. `start` returns when it is registered; `stop` hands its leaderships over first."""
+    """One broker process. `start` returns when it is registered; `stop` hands its leaderships over first.
+
+    Its fields are the parts of the process, which is why there are some 25.
+    """
 
     def __init__(self, config: BrokerConfig, ports: NodePorts) -> None:
         self.config = config

@@ -50,7 +50,7 @@ class SyncConsumer(Assigned, Protocol):
 
 
 class Works(Protocol):
-    """What a loop asks of the `Once` whose works it hands out."""
+    """The part of `Once` that a loop needs to hand out works."""
 
     def __call__(self, record: ConsumerRecord[Any, Any]) -> Work:
         """Returns the work of a record."""

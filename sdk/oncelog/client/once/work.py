@@ -39,7 +39,7 @@ class WorkConnection:
 
 
 class Claims(Protocol):
-    """What a work asks of the `Once` that made it."""
+    """The part of `Once` that a work needs."""
 
     @property
     def connection(self) -> Connection:

@@ -50,7 +50,10 @@ class Topic:
 
 
 class Metadata:
-    """See the module. One per client."""
+    """See the module. One per client.
+
+    Its 30 methods are questions about the cluster, and its fields are the tables that answer them.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -58,7 +58,10 @@ def committed(header: BatchHeader, aborted: AbortedByName, skip_lost: bool = Fal
 
 
 class Cursor:
-    """One assigned partition. Offsets are the next to return (`position`) and the next to fetch."""
+    """One assigned partition. Offsets are the next to return (`position`) and the next to fetch.
+
+    It has some 20 fields: the reader's position, the fetch under way, and what the last answer said.
+    """
 
     __slots__ = (
         "begins_at_first",

@@ -133,7 +133,11 @@ class _Life:
 
 
 class Membership:
-    """See the module. `make_id` gives a member id that was never used; `pause_ms(n)` the wait after failure n."""
+    """See the module. `make_id` gives a member id that was never used; `pause_ms(n)` the wait after failure n.
+
+    Its 26 methods are what the consumer, the coordinator or the clock may say, and what they ask; its fields are one
+    life in the group and the call under way.
+    """
 
     def __init__(
         self,

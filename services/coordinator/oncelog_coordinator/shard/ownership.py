@@ -91,7 +91,11 @@ class LeaseTimes(NamedTuple):
 
 
 class ShardOwnership:
-    """Takes and gives shards; `run` is its task, and handlers look shards up in `shards`."""
+    """Takes and gives shards; `run` is its task, and handlers look shards up in `shards`.
+
+    It has many methods and fields, since what it may own depends on all of them: its lease, the other members, the
+    drain, and the shards that it has.
+    """
 
     def __init__(
         self,

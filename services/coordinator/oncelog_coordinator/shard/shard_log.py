@@ -53,7 +53,10 @@ def log_topic(kind: str) -> str:
 
 
 class ShardLog:
-    """Implements `LogPort` over the transport."""
+    """Implements `LogPort` over the transport.
+
+    Its fields are the place and the writer of the log, the append under way, and the deletion under way.
+    """
 
     def __init__(
         self,

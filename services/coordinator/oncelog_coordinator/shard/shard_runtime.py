@@ -167,7 +167,7 @@ _UNWATCHED: Final = Watched()
 
 class ShardLife:
     """Runs the shard in one epoch, from `load` to the first failure of its log. `on_effect` must not block and must not
-    raise.
+    raise. Its methods and fields are many, since a command's whole way is here: queue, decision, append, answer.
     """
 
     def __init__(

@@ -80,6 +80,8 @@ class Elections:
     """The controller's elections. `brokers()`: the brokers as it knows them now; `wake()` has it step again.
 
     `forgotten(what)` is called with each proof that etcd was restored.
+
+    It has 23 methods: one for each reason of an election, and the steps to its end: ask, decide, write.
     """
 
     def __init__(

@@ -259,7 +259,10 @@ def _copy(disk: Disk, segment: Segment, position: int, path: str) -> None:
 
 
 class _Recovery:
-    """The state of one recovery, step by step."""
+    """The state of one recovery, step by step.
+
+    Its fields are what is known of the log so far: each of its methods adds to them.
+    """
 
     def __init__(self, disk: Disk, directory: str, config: LogConfig, tag: int) -> None:
         self._disk = disk

@@ -185,7 +185,10 @@ class Rot:
 
 
 class SimDisk:
-    """Implements `oncelog_runtime.ports.Disk`. `capacity` is in bytes; `plan` may be replaced while running."""
+    """Implements `oncelog_runtime.ports.Disk`. `capacity` is in bytes; `plan` may be replaced while running.
+
+    It has some 40 methods: those of the port, one for each fault of a disk, and questions for checkers.
+    """
 
     def __init__(self, loop: SimLoop, random: Random, plan: FaultPlan | None = None, name: str = "disk") -> None:
         self.loop = loop

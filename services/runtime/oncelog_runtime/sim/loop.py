@@ -189,7 +189,11 @@ class SimTask(asyncio.Task[T_co]):
 
 
 class SimLoop(asyncio.AbstractEventLoop):
-    """See the module. `errors` collects exceptions of tasks and callbacks that were never retrieved; `check()` raises them."""
+    """See the module. `errors` collects exceptions of tasks and callbacks that were never retrieved; `check()` raises them.
+
+    Its methods are those that asyncio asks of an event loop, and those by which a simulation is run and checked; its
+    fields are what the two share.
+    """
 
     def __init__(self, seed: int | str = 0) -> None:
         self.seed = seed

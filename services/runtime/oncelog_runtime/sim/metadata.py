@@ -64,7 +64,10 @@ def check_commit(compares: Sequence[Compare], puts: Sequence[Put], deletes: Sequ
 
 
 class SimMetadata:
-    """The store itself, with faults on command."""
+    """The store itself, with faults on command.
+
+    It has 30 methods: etcd's own (reads, commits, leases, watches), and one for each fault.
+    """
 
     def __init__(self, loop: SimLoop, random: Random, plan: FaultPlan | None = None) -> None:
         self.loop = loop

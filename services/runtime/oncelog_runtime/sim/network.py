@@ -112,7 +112,10 @@ class SimLink:
 
 
 class SimNetwork:
-    """All links, listeners and cuts. `plan` may be replaced while running."""
+    """All links, listeners and cuts. `plan` may be replaced while running.
+
+    It has some 40 methods: what tests cut and heal, the way of an envelope to a peer and back, and each fault on it.
+    """
 
     def __init__(self, loop: SimLoop, random: Random, plan: FaultPlan | None = None) -> None:
         self.loop = loop

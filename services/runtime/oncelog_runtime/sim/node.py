@@ -43,6 +43,8 @@ class Surroundings(Protocol):
 class SimNode:
     """One machine. `main(ports)` is started in each process, if given. `disturbable` False: the fault driver leaves it
     alone.
+
+    Its fields are the parts of a machine (disk, clock, process, ports) and the faults that hold it at the moment.
     """
 
     def __init__(

@@ -282,7 +282,10 @@ class ServerEnd:
 
 
 class SimServer:
-    """Implements `oncelog_runtime.ports.RpcServer` for one life of one node; `listening` as it will be after `start`."""
+    """Implements `oncelog_runtime.ports.RpcServer` for one life of one node; `listening` as it will be after `start`.
+
+    Its fields are the bounds of `GrpcServer`, which services ask for, and what runs at the moment.
+    """
 
     def __init__(self, network: Network, address: str, life: Life | None, more: Mapping[str, str]) -> None:
         self._network = network

@@ -81,7 +81,10 @@ def _never_used(_group_id: str) -> int:
 
 
 class GroupTable:
-    """Holds the members of all groups of one shard."""
+    """Holds the members of all groups of one shard.
+
+    It has 30 methods: those of every core, one for each command and each kind of record, and questions about groups.
+    """
 
     def __init__(self, limits: Limits | None = None, expire: Expire = _no_offsets, used: Used = _never_used) -> None:
         self.limits = limits or Limits()

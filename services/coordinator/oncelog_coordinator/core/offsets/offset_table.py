@@ -129,7 +129,10 @@ def _check_value(value: OffsetValue, limits: Limits) -> None:
 
 
 class OffsetTable:
-    """Holds all groups of one shard."""
+    """Holds all groups of one shard.
+
+    It has 30 methods: those of every core, one for each command and each kind of record, and their checks.
+    """
 
     def __init__(self, limits: Limits | None = None, members: Members | None = None) -> None:
         self.limits = limits or Limits()

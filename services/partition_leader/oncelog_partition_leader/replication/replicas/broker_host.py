@@ -40,7 +40,7 @@ class ReplicaOwner(Protocol):
 
 class BrokerHost:
     """Implements the ports `leadership.Host`, `partition.PartitionHost` and `follower_link.LinkHost`, which share most of
-    their members: that is why it has some 20 of them. Each passes one event on.
+    their members: that is why it has some 20 fields. Each passes one event on.
     """
 
     def __init__(

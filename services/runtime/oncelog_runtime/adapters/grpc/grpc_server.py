@@ -144,6 +144,8 @@ class GrpcServer:
     handlers and the bounds. `cluster_id` empty = every peer is welcome; it may be set later (`cluster_id` attribute),
     when it was read from etcd. `metrics` counts the requests. `reflects`: callers may list the services (gRPC
     reflection).
+
+    It has 23 methods: those of the port, the steps of a start, and the way of a unary call.
     """
 
     def __init__(

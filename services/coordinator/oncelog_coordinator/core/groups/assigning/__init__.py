@@ -1,1 +1,1 @@
-"""Who reads which partition of a group: the assignors by name, as pure functions."""
+"""The assignors of groups: pure functions that say which member reads which partition."""

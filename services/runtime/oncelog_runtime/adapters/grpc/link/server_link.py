@@ -89,7 +89,11 @@ class _Request(OpenRequest):
 
 
 class ServerLink:
-    """Serves one `Connect` stream of one service."""
+    """Serves one `Connect` stream of one service.
+
+    Its methods are the steps of a request through the shell (read, admit, run, answer, release), its fields what they
+    share.
+    """
 
     def __init__(self, host: LinkHost, service: str, stream: ServerContext, caller: CallInfo) -> None:
         self._host = host
