@@ -97,6 +97,8 @@ TABLES: Final = (
         by_pair,
     ),
     Table("suspect", "oncelog_partition_leader.core.cluster.suspects", "TRANSITIONS", by_pair),
+    Table("link-caller", "oncelog.link.link_states", "CLIENT_TRANSITIONS", by_incident),
+    Table("link-server", "oncelog.link.link_states", "SERVER_TRANSITIONS", by_incident),
     Table("batch-attempt", "oncelog.core.produce.attempt", "ATTEMPT_TRANSITIONS", by_incident),
 )
 

@@ -24,7 +24,7 @@ from oncelog import errors
 from oncelog.link import link_codec
 from oncelog.link.link_codec import Frame
 from oncelog.link.link_core import NEVER_MS, ROUNDING_MS, LinkCore, error_in
-from oncelog.link.link_states import CLIENT_MOVES, Incident, LinkState, Table
+from oncelog.link.link_states import CLIENT_TRANSITIONS, Incident, LinkState, Table
 from oncelog.link.protocol import ENVELOPE_BYTES, LINK_ITSELF, PROTOCOL_MAX, PROTOCOL_MIN, KnownCluster
 from oncelog.types import Buffer
 from oncelog.v1 import link_pb2
@@ -132,7 +132,7 @@ class ClientCore(LinkCore[Call[W] | Frame], Generic[W]):
     It has 28 methods of a few lines: one for each thing that a caller, the peer or the clock does, and its parts.
     """
 
-    TABLE: ClassVar[Table] = CLIENT_MOVES
+    TABLE: ClassVar[Table] = CLIENT_TRANSITIONS
 
     def __init__(self, address: str, cluster: KnownCluster, bounds: ClientBounds) -> None:
         super().__init__(bounds.envelope_bytes)

@@ -59,7 +59,7 @@ class Incident(StrEnum):
 Moves = Mapping[Incident, LinkState]
 Table = Mapping[LinkState, Moves]
 
-CLIENT_MOVES: Final[Table] = {
+CLIENT_TRANSITIONS: Final[Table] = {
     LinkState.HELLO: {
         Incident.HELLO: LinkState.HELLO,
         Incident.REQUEST: LinkState.HELLO,  # it waits until the link is open
@@ -97,7 +97,7 @@ CLIENT_MOVES: Final[Table] = {
 }
 """The caller's end."""
 
-SERVER_MOVES: Final[Table] = {
+SERVER_TRANSITIONS: Final[Table] = {
     LinkState.HELLO: {
         Incident.HELLO: LinkState.HELLO,
         Incident.CHALLENGE: LinkState.HELLO,

@@ -20,7 +20,7 @@ from oncelog import errors
 from oncelog.link import link_codec, protocol
 from oncelog.link.link_codec import Frame
 from oncelog.link.link_core import NEVER_MS, ROUNDING_MS, LinkCore, error_frame
-from oncelog.link.link_states import SERVER_MOVES, Incident, LinkState, Table
+from oncelog.link.link_states import SERVER_TRANSITIONS, Incident, LinkState, Table
 from oncelog.link.protocol import ENVELOPE_BYTES, LINK_ITSELF, PROTOCOL_MAX, PROTOCOL_MIN
 from oncelog.v1 import link_pb2
 
@@ -102,7 +102,7 @@ class ServerCore(LinkCore[Frame], Generic[R]):
     It has 25 methods of a few lines: one for each thing that the peer, a handler or the clock does, and its parts.
     """
 
-    TABLE: ClassVar[Table] = SERVER_MOVES
+    TABLE: ClassVar[Table] = SERVER_TRANSITIONS
 
     def __init__(
         self, terms: ServerTerms, make: Callable[[int, int, float], R], envelope_bytes: int = ENVELOPE_BYTES

@@ -12,7 +12,7 @@ from oncelog.link import link_codec
 from oncelog.link.client_core import HELLO_TIMEOUT_MS, Answered, Challenged, Ended, Failed, Left, Throttled
 from oncelog.link.link_codec import Frame
 from oncelog.link.link_core import NEVER_MS, error_frame
-from oncelog.link.link_states import CLIENT_MOVES, Incident, LinkState
+from oncelog.link.link_states import CLIENT_TRANSITIONS, Incident, LinkState
 from oncelog.link.protocol import LINK_ITSELF
 from oncelog.v1 import link_pb2
 from tests.unit.sdk.link.link_ends import (
@@ -100,13 +100,15 @@ STEPS: dict[Incident, Callable[[Client], object]] = {
 
 
 @pytest.mark.parametrize(
-    ("state", "incident"), [(state, incident) for state, moves in CLIENT_MOVES.items() for incident in moves], ids=str
+    ("state", "incident"),
+    [(state, incident) for state, moves in CLIENT_TRANSITIONS.items() for incident in moves],
+    ids=str,
 )
 def test_every_move_of_the_table_happens(state: LinkState, incident: Incident) -> None:
     core = IN_STATE[state]()
     assert core.state is state
     STEPS[incident](core)
-    assert core.state is CLIENT_MOVES[state][incident]
+    assert core.state is CLIENT_TRANSITIONS[state][incident]
 
 
 def test_a_call_that_times_out_on_a_link_that_leaves_ends_it_only_as_the_last_one() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog.link.link_states import CLIENT_MOVES, SERVER_MOVES, Incident, LinkState, Table
+from oncelog.link.link_states import CLIENT_TRANSITIONS, SERVER_TRANSITIONS, Incident, LinkState, Table
 from tests.unit.sdk.link.link_ends import client, server
 
-TABLES = {"client": CLIENT_MOVES, "server": SERVER_MOVES}
+TABLES = {"client": CLIENT_TRANSITIONS, "server": SERVER_TRANSITIONS}
 ORDER = list(LinkState)
 CELLS = [
     (role, state, incident)

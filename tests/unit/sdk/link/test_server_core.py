@@ -10,7 +10,7 @@ from oncelog import errors
 from oncelog.link import link_codec
 from oncelog.link.link_codec import Frame
 from oncelog.link.link_core import NEVER_MS, error_in
-from oncelog.link.link_states import SERVER_MOVES, Incident, LinkState
+from oncelog.link.link_states import SERVER_TRANSITIONS, Incident, LinkState
 from oncelog.link.protocol import LINK_ITSELF
 from oncelog.link.server_core import Breached, Cancelled, Expired, Greeted, Proved
 from oncelog.v1 import link_pb2
@@ -80,13 +80,15 @@ STEPS: dict[Incident, Callable[[Server], object]] = {
 
 
 @pytest.mark.parametrize(
-    ("state", "incident"), [(state, incident) for state, moves in SERVER_MOVES.items() for incident in moves], ids=str
+    ("state", "incident"),
+    [(state, incident) for state, moves in SERVER_TRANSITIONS.items() for incident in moves],
+    ids=str,
 )
 def test_every_move_of_the_table_happens(state: LinkState, incident: Incident) -> None:
     core = IN_STATE[state]()
     assert core.state is state
     STEPS[incident](core)
-    assert core.state is SERVER_MOVES[state][incident]
+    assert core.state is SERVER_TRANSITIONS[state][incident]
 
 
 # ---------------------------------------------------------------- hello

@@ -2,7 +2,8 @@
 
 Rule 1: `judge` tests for the *next* sequence first, then for an exact repeat of a kept batch, then for the distance in
         the ring (hole 21).
-Rule 2: content is compared by the body's checksum, which no broker ever rewrites (hole 25).
+Rule 2: content is compared by the body's checksum (hole 25). Only the compactor rewrites that; of a batch from which it took
+        records no content is kept (`pass_over`).
 Rule 3: an older repeat is a duplicate only if this producer really wrote that many records: contiguous sequences prove
         it, and `written` bounds it.
 """
