@@ -44,6 +44,7 @@ from oncelog.client.routing.metadata import Metadata
 from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig, addresses, load
 from oncelog.errors import ConfigError, OncelogError
 from oncelog.ports import Transport, WallClock
+from oncelog.trace.client_tracer import client_tracer, flush_traces
 from oncelog.trace.tracing import Tracer
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
@@ -142,7 +143,7 @@ class Client(StaysHere):
                 await self._metadata.close()
             finally:
                 await self._context.transport.close()
-            await _flush(self._context.tracer)
+            await flush_traces(self._context.tracer)
 
     async def _close_made(self) -> None:
         """Each of them, also when another one fails, and what is made meanwhile. Raises the first failure."""
@@ -406,12 +407,6 @@ class Client(StaysHere):
         return TransactionOutcome(names.get(reply.outcome, "ongoing"), reply.visible)
 
 
-async def _flush(tracer: Tracer | None) -> None:
-    from oncelog.client.defaults import flush_traces
-
-    await flush_traces(tracer)
-
-
 def _context(
     config: ClientConfig,
     transport: Transport | None,
@@ -420,7 +415,7 @@ def _context(
     tracer: Tracer | None,
 ) -> Context:
     """Ports as given, else the real ones."""
-    from oncelog.client.defaults import LazyGrpcTransport, SystemClock, client_tracer, system_random
+    from oncelog.client.defaults import LazyGrpcTransport, SystemClock, system_random
 
     if transport is None:
         tracer = tracer or client_tracer(config)

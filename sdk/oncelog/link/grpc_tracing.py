@@ -1,20 +1,45 @@
-"""Makes the span of each unary call through generated stubs, whatever its outcome is.
+"""Makes the span of each call, whatever its outcome is: over a link (`traced`), or a unary one through generated stubs.
 
     channel = grpc.aio.insecure_channel(address, interceptors=[ClientTracing(tracer)])
 
-oncelog's own client speaks over links and needs none of this: see `grpc_transport`.
 Rule: the span ends with the answer, the error, the deadline, the cancellation of the task that waits, or the end of the
 connection; none is ever left open, so nothing below it in a trace loses its parent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 import grpc.aio
 
 from oncelog.trace import span_names, tracing
+from oncelog.trace.trace_context import LINKS
+
+T = TypeVar("T")
+
+
+def traced(
+    tracer: tracing.Tracer, method: str, address: str, call: Callable[[str], Coroutine[Any, Any, T]]
+) -> Coroutine[Any, Any, T]:
+    """Returns a call over a link, inside of a span if it has one. `call(traceparent)` makes it; the peer gets that context."""
+    parent = tracer.current()
+    unrecorded = tracing.unrecorded_call(tracer, method, parent)
+    return _recorded(tracer, parent, method, address, call) if unrecorded is None else call(unrecorded)
+
+
+async def _recorded(
+    tracer: tracing.Tracer, parent: str, method: str, address: str, call: Callable[[str], Coroutine[Any, Any, T]]
+) -> T:
+    """The span ends however the call ends."""
+    span = tracing.record_client_call(tracer, method, address, parent, LINKS.get())
+    try:
+        answer = await call(span.traceparent)
+    except BaseException as error:
+        tracing.end_with(span, error)
+        raise
+    span.end()
+    return answer
 
 
 class ClientTracing(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]

@@ -31,9 +31,10 @@ from oncelog.link import link_codec
 from oncelog.link.client_link import Answer, GrpcOptions, Link
 from oncelog.link.credentials import Credentials, check_way
 from oncelog.link.grpc_tls import ClientTls, HandshakeFailure, explain_handshake
+from oncelog.link.grpc_tracing import traced
 from oncelog.link.protocol import KnownCluster
 from oncelog.trace import tracing
-from oncelog.trace.trace_context import LINKS, TRACEPARENT
+from oncelog.trace.trace_context import TRACEPARENT
 from oncelog.types import Buffer
 
 log = logging.getLogger(__name__)
@@ -128,31 +129,12 @@ class GrpcTransport:
         context = TRACEPARENT.get()
         if self._tracer is None or (context[-3:] == tracing.UNRECORDED and self._tracer.follows_parents):
             return self._call(address, method, header, payload, timeout_ms, context)
-        parent = self._tracer.current()
-        unrecorded = tracing.unrecorded_call(self._tracer, method, parent)
-        if unrecorded is not None:
-            return self._call(address, method, header, payload, timeout_ms, unrecorded)
-        return self._recorded(self._tracer, parent, address, method, header, payload, timeout_ms)
-
-    async def _recorded(
-        self,
-        tracer: tracing.Tracer,
-        parent: str,
-        address: str,
-        method: str,
-        header: bytes,
-        payload: Buffer,
-        timeout_ms: int,
-    ) -> tuple[bytes, Buffer]:
-        """The call inside of a span, which ends however the call ends."""
-        span = tracing.record_client_call(tracer, method, address, parent, LINKS.get())
-        try:
-            answer = await self._call(address, method, header, payload, timeout_ms, span.traceparent)
-        except BaseException as error:
-            tracing.end_with(span, error)
-            raise
-        span.end()
-        return answer
+        return traced(
+            self._tracer,
+            method,
+            address,
+            lambda traceparent: self._call(address, method, header, payload, timeout_ms, traceparent),
+        )
 
     async def _call(
         self, address: str, method: str, header: bytes, payload: Buffer, timeout_ms: int, traceparent: str

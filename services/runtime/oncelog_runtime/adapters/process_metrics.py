@@ -15,7 +15,18 @@ from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer
 from oncelog_runtime.observability import health
 from oncelog_runtime.observability import metric_names as names
 from oncelog_runtime.observability.health import HealthState
-from oncelog_runtime.observability.metrics import Collector, Family, Row, labels_of, one
+from oncelog_runtime.observability.metrics import Collector, Family, NodeMetrics, Row, labels_of, one
+
+
+def collect_all(
+    metrics: NodeMetrics, component: str, state: HealthState, server: GrpcServer, certificates: Sequence[TlsFiles]
+) -> None:
+    """Adds every collector of this module. `component`: the name of the service; `certificates`: those in use."""
+    for collector in (
+        *(of_process(), of_build(component), of_health(state)),
+        *(of_server(server), of_certificates(certificates)),
+    ):
+        metrics.collect_with(collector)
 
 
 def of_process() -> Collector:

@@ -109,12 +109,8 @@ def build_ports(config: NodeConfig, component: str, tls: ProcessTls | None = Non
         quotas=quotas,
         descriptors=raise_limit(),
     )
-    metrics.collect_with(process_metrics.of_process())
-    metrics.collect_with(process_metrics.of_build(component))
-    metrics.collect_with(process_metrics.of_health(ports.health))
-    metrics.collect_with(process_metrics.of_server(server))
     certificates = [files for files in (tls.internal, tls.clients, tls.etcd) if files is not None]
-    metrics.collect_with(process_metrics.of_certificates(certificates))
+    process_metrics.collect_all(metrics, component, ports.health, server, certificates)
     return ports
 
 

@@ -113,6 +113,14 @@ def test_nothing_is_traced_without_a_collector() -> None:
     with_ports(NodeConfig(), test)
 
 
+def test_a_process_tells_of_itself_of_its_probes_and_of_its_server() -> None:
+    async def test(ports: NodePorts) -> None:
+        told = {family.metric.name for family in ports.metrics.families() if family is not None}
+        assert told >= {"process_open_fds", "oncelog_build_info", "oncelog_probe_serving", "oncelog_links"}
+
+    with_ports(NodeConfig(), test)
+
+
 class Store:
     """Tells what a watch would."""
 

@@ -1,4 +1,4 @@
-"""A unary call of generated stubs has one span, which ends with the call, whatever becomes of it.
+"""A call has one span, which ends with it, whatever becomes of it: over a link, or a unary one of generated stubs.
 
 The same over real gRPC, with both sides: tests/contracts/test_tracing.py.
 """
@@ -13,7 +13,8 @@ import grpc
 import grpc.aio
 import pytest
 
-from oncelog.link.grpc_tracing import ClientTracing
+from oncelog import errors
+from oncelog.link.grpc_tracing import ClientTracing, traced
 from oncelog.trace.tracing import Kind
 from tests.spans import Recorder, error_type, recording_tracer
 from tests.unit.sdk.client.traced import context_of
@@ -127,3 +128,52 @@ def test_the_span_is_below_the_applications() -> None:
     asyncio.run(work())
     inner, app = caller.spans.one("oncelog.v1.PartitionLeader/CreateTopic"), caller.spans.one("app")
     assert inner.parent.span_id == app.context.span_id
+
+
+# ---------------------------------------------------------------- links
+
+
+def over_a_link(sampler: str, error: Exception | None = None) -> tuple[Recorder, str]:
+    """The spans of one call, and the context that the peer gets; a call that fails raises."""
+    tracer, spans = recording_tracer(sampler)
+    contexts: list[str] = []
+
+    async def call(traceparent: str) -> str:
+        contexts.append(traceparent)
+        if error is not None:
+            raise error
+        return "answer"
+
+    async def work() -> None:
+        if error is None:
+            assert await traced(tracer, "PartitionLeader.CreateTopic", "broker-1:9092", call) == "answer"
+        else:
+            with pytest.raises(type(error)):
+                await traced(tracer, "PartitionLeader.CreateTopic", "broker-1:9092", call)
+
+    asyncio.run(work())
+    assert spans.open == {}
+    return spans, contexts[0]
+
+
+def test_a_call_over_a_link_is_one_span_whose_context_the_peer_gets() -> None:
+    spans, sent = over_a_link("parentbased_always_on")
+    span = spans.one("oncelog.v1.PartitionLeader/CreateTopic", "CLIENT")
+    assert sent == context_of(span)
+    assert error_type(span) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(errors.NotLeaderError("moved"), "NOT_LEADER_OR_FOLLOWER"), (RuntimeError("a bug"), "RuntimeError")],
+    ids=["answer", "bug"],
+)
+def test_a_call_over_a_link_that_fails_ends_its_span_with_the_reason(error: Exception, said: str) -> None:
+    spans, _ = over_a_link("parentbased_always_on", error)
+    assert error_type(spans.one("oncelog.v1.PartitionLeader/CreateTopic")) == said
+
+
+def test_a_call_over_a_link_that_is_not_sampled_makes_no_span_and_says_so() -> None:
+    spans, sent = over_a_link("always_off")
+    assert spans.ended == []
+    assert sent.endswith("-00")
