@@ -42,7 +42,7 @@ LOOP: Final = FOLDER / "loop.py"
 _MADE: Final = "Written by scripts/gen_sync.py from the asynchronous classes; not to be edited."
 _WORDS: Final = {
     r"`async with ": "`with ",
-    r"\b(nobody|no\s+caller)(\s+)awaited\b": r"\1\2has seen",
+    r"\b(no\s+caller)(\s+)awaited\b": r"\1\2has seen",
     r", and `visible`\s+says whether all markers are in": "",
     r"\bA cancellation\b": "A Ctrl-C",
 }

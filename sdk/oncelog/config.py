@@ -267,7 +267,7 @@ class ConsumerConfig:
     """
     group_instance_id: str = ""
     """The name of a static member: a consumer that comes back under it within the session time-out gets its partitions
-    back, and nobody else moved. Empty: none. Kafka: `group.instance.id`.
+    back, and no other member moved. Empty: none. Kafka: `group.instance.id`.
     """
     group_remote_assignor: str = ""
     """How the coordinator shares partitions: `sticky` moves the fewest, `range` or `round_robin`. Empty: as the other members

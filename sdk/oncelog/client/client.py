@@ -64,7 +64,7 @@ class TransactionOutcome:
 
     The first two never change. "ongoing" is not decided yet. "not_begun": nothing has been heard of this number; a late
     message may still begin it. A new producer with the transactional id settles it for the numbers of the producer before it,
-    also for the one after its last: they are "aborted". Higher ones were given to nobody yet, and may be anybody's.
+    also for the one after its last: they are "aborted". Higher ones were not given to any producer yet, and may be anybody's.
     """
 
     outcome: str
@@ -129,8 +129,8 @@ class Client(StaysHere):
         """Closes what is still open of its producers and consumers, then the connections. Idempotent: a further call waits for
         the same.
 
-        What it made, and `admin`, raise `IllegalStateError` from then on. Raises the first failure of a producer that nobody
-        awaited, when all is closed. A cancellation closes the rest without waiting for what is on its way.
+        What it made, and `admin`, raise `IllegalStateError` from then on. Raises the first failure of a producer that no
+        caller awaited, when all is closed. A cancellation closes the rest without waiting for what is on its way.
         """
         await self._closing.once(self._close)
 
@@ -163,14 +163,14 @@ class Client(StaysHere):
             raise first
 
     async def _drop_made(self) -> None:
-        """Closes the rest now: what lived on would write later, and nobody could close it any more."""
+        """Closes the rest now: what lived on would write later, and could not be closed any more."""
         for item in list(self._made.values()):
-            if not item.is_closed:  # else somebody else closes it, and has the time that he gave it
+            if not item.is_closed:  # else another caller closes it, and has the time that it gave
                 with contextlib.suppress(OncelogError):
                     await (item._drop() if isinstance(item, Producer) else item.close())
 
     def give_up_after(self, timeout_ms: int) -> None:
-        """From now on all calls together have this long (ms), not each one alone; a later call of this sets it anew.
+        """From now on all calls together have this long (ms), not each one alone; a later call of this begins a new time.
 
         For programs that run once, as a command line does. Records on their way have their `delivery_timeout_ms`.
         """
@@ -362,9 +362,9 @@ class Client(StaysHere):
     ) -> BatchCommit:
         """Commits what the winners wrote, with the batch's token, in one decision; see `Batches.commit`.
 
-        The token is kept for ever, and the transactional id with it. `token_expires`: nobody ever writes this batch again,
+        The token is kept for good, and the transactional id with it. `token_expires`: no job ever writes this batch again,
         since the id was made for one job, so both go when the id has not been used for long. An `app_id` that has
-        committed a batch without it keeps its token for ever all the same.
+        committed a batch without it keeps its token for good all the same.
         """
         return await Batches(self._context, self._caller).commit(
             transactional_id,
@@ -396,7 +396,7 @@ class Client(StaysHere):
         )
 
     async def get_outcome(self, transactional_id: str, txn_no: int) -> TransactionOutcome:
-        """What became of a transaction. Raises `OutcomeForgottenError` when that is no longer kept, never guesses."""
+        """Returns the outcome of a transaction. Raises `OutcomeForgottenError` when that is no longer kept, never guesses."""
         request = co.GetOutcomeRequest(transactional_id=transactional_id, txn_no=txn_no)
         reply = await self._caller.to_txn_coordinator(transactional_id, methods.GET_OUTCOME, request)
         names = {

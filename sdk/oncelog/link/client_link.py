@@ -66,7 +66,7 @@ class Links(Protocol):
 
     @property
     def credentials(self) -> Credentials | None:
-        """They say who this process is; None: nobody in particular."""
+        """They say who this process is; None: it says nothing."""
         ...
 
     def open_channel(self, address: str, connect_timeout_ms: int) -> grpc.aio.Channel:

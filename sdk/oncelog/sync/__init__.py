@@ -6,7 +6,7 @@
 Rule 1: all clients of a process share one daemon thread with one event loop; calls may come from any thread.
 Rule 2: every blocking call can be interrupted (Ctrl-C); what it waited for is then cancelled on the loop.
 Rule 3: after a fork the child has no such thread: clients that it inherited raise `ForkedClientError`.
-Rule 4: what was sent by a producer that nobody closed is still written when the interpreter ends, within 5 s, if its links are
+Rule 4: what was sent by a producer that was not closed is still written when the interpreter ends, within 5 s, if its links are
         there already. A forked child of `multiprocessing` ends without the interpreter's end: close what it makes.
 
 `clients` and `admin` are generated from the asynchronous classes (scripts/gen_sync.py); `by_hand` has what is not.

@@ -41,11 +41,11 @@ class Admin(Wrapper[AsyncAdmin]):
     """See `oncelog.client.admin.admin`."""
 
     def cluster_health(self) -> ClusterHealth:
-        """What one broker sees of the cluster. Raises `ClusterUnreachableError` when no broker answers."""
+        """Returns the cluster as one broker sees it. Raises `ClusterUnreachableError` when no broker answers."""
         return self._run(self._inner.cluster_health())
 
     def describe_cluster(self) -> ClusterDescription:
-        """Who is there. Raises `ClusterUnreachableError` when no broker answers."""
+        """Returns the processes of the cluster. Raises `ClusterUnreachableError` when no broker answers."""
         return self._run(self._inner.describe_cluster())
 
     def create_topic(
@@ -100,7 +100,8 @@ class Admin(Wrapper[AsyncAdmin]):
     def offsets_of_topic(
         self, name: str, topic_id: str, times: Mapping[int, int], isolation_level: str = READ_COMMITTED
     ) -> dict[int, FoundOffset]:
-        """What `times` asks for, partition -> ms since 1970 (or -1 the end, -2 the beginning), in the topic of just this id.
+        """Returns the offsets that `times` asks for, in the topic of just this id: partition -> ms since 1970 (or -1 the end,
+        -2 the beginning).
 
         Raises `UnknownTopicError` when the name is another topic's by now.
         """
@@ -109,7 +110,7 @@ class Admin(Wrapper[AsyncAdmin]):
     def offsets_of_topics(
         self, topic_ids: Mapping[str, str], *wanted: Mapping[PartitionId, int], isolation_level: str = READ_COMMITTED
     ) -> list[dict[PartitionId, FoundOffset]]:
-        """What each of `wanted` asks for, as in `offsets_of_topic`, of topics (name -> id), all at the same time.
+        """Returns the offsets that `wanted` asks for, as in `offsets_of_topic`, of topics (name -> id), all at the same time.
 
         Raises `UnknownTopicError` when a name is another topic's by now.
         """
@@ -163,7 +164,7 @@ class Admin(Wrapper[AsyncAdmin]):
     def describe_partitions(
         self, topics: Sequence[TopicDescription], count_from: Mapping[PartitionId, int] | None = None
     ) -> dict[PartitionId, LogDescription]:
-        """What the leaders say of these topics' partitions, in one look: a partition that does not answer is absent.
+        """Returns what the leaders say of these topics' partitions, in one look: a partition that does not answer is absent.
 
         `count_from`: partition -> the offset from which its committed records are counted; then only these are asked.
         """
@@ -178,7 +179,7 @@ class Admin(Wrapper[AsyncAdmin]):
         return self._run(self._inner.survey_replicas(topic, partition))
 
     def elect_unclean(self, topic: str, partition: int, broker_id: int, *, leader_epoch: int) -> None:
-        """Makes a replica lead that may lack acknowledged records: what only others had is lost for ever.
+        """Makes a replica lead that may lack acknowledged records: what only others had is lost for good.
 
         `leader_epoch`: as `survey_replicas` told it. Raises `IneligibleReplicaError` when the partition has a leader or has
         changed since, or the broker does not answer.
@@ -223,7 +224,7 @@ class Admin(Wrapper[AsyncAdmin]):
         return self._run(self._inner.list_transactions(list(states)))
 
     def describe_transaction(self, transactional_id: str) -> TransactionDescription:
-        """One transactional id. Raises `InvalidPidMappingError` when nobody knows it."""
+        """Returns one transactional id. Raises `InvalidPidMappingError` for one that is not known."""
         return self._run(self._inner.describe_transaction(transactional_id))
 
     def abort_transaction(self, transactional_id: str) -> int:
@@ -234,14 +235,14 @@ class Admin(Wrapper[AsyncAdmin]):
         return self._run(self._inner.abort_transaction(transactional_id))
 
     def fence_producer(self, transactional_id: str) -> int:
-        """A new session that nobody has: aborts what is open, and whoever wrote under this id is fenced.
+        """Begins a session that no producer has: aborts what is open, and the producer that wrote under this id is fenced.
 
-        Returns the new producer epoch. Raises `InvalidPidMappingError` when nobody knows the id.
+        Returns the new producer epoch. Raises `InvalidPidMappingError` for an id that is not known.
         """
         return self._run(self._inner.fence_producer(transactional_id))
 
     def describe_producers(self, topic: str, partition: int) -> list[ProducerDescription]:
-        """Who writes to a partition, as its leader knows it: transactional writers last. Raises `UnknownTopicError`."""
+        """Returns the writers of a partition, as its leader knows them: transactional ones last. Raises `UnknownTopicError`."""
         return self._run(self._inner.describe_producers(topic, partition))
 
     def find_hanging(
@@ -259,7 +260,7 @@ class Admin(Wrapper[AsyncAdmin]):
         return self._run(self._inner.list_groups())
 
     def describe_group(self, group_id: str) -> GroupDescription:
-        """A group's members, its offsets, and those that wait for open transactions. A group that nobody used has none."""
+        """A group's members, its offsets, and those that wait for open transactions. A group that was never used has none."""
         return self._run(self._inner.describe_group(group_id))
 
     def set_group_offsets(
@@ -340,9 +341,9 @@ class Admin(Wrapper[AsyncAdmin]):
         return self._run(self._inner.remove_quotas(subjects, kinds))
 
     def list_quotas(self) -> list[Quota]:
-        """What was set, by subject."""
+        """Returns the quotas that were set, by subject."""
         return self._run(self._inner.list_quotas())
 
     def describe_quota(self, subject: str = "") -> QuotaDescription:
-        """The limits that hold for somebody; empty: for me, which everybody may ask."""
+        """Returns the limits that hold for a subject; empty: for the caller, which every caller may ask."""
         return self._run(self._inner.describe_quota(subject))

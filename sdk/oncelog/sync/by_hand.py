@@ -213,7 +213,7 @@ class ConsumerBase(Wrapper[AsyncConsumer[K, V]], Generic[K, V]):
         )
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
-        """Records for ever. The position is always behind the last one that this gave.
+        """Gives records without an end. The position is always behind the last one that this gave.
 
         A Ctrl-C may come after a record was taken and before your loop has it: the position is behind that one too.
         """

@@ -273,7 +273,7 @@ class Consumer(ConsumerBase[K, V]):
     def getmany(self, timeout_ms: int | None = None, max_records: int | None = None) -> Records[K, V]:
         """Up to `max_records` (None = `max_poll_records`) records; waits for the first one, at most `timeout_ms`.
 
-        The list is empty when none came (None = waits for ever). It knows its `offsets` and `group`, for
+        The list is empty when none came (None = waits without a limit). It knows its `offsets` and `group`, for
         `Transaction.send_offsets`. Raises what makes a partition unreadable, once per try; others are unharmed; and
         `IllegalStateError` when nothing is assigned, after `close`, and, with `delivery="at_least_once"` or "exactly_once",
         while another task reads from this consumer.
@@ -300,7 +300,7 @@ class Consumer(ConsumerBase[K, V]):
         return self._run(self._inner.read_arrow(timeout_ms, include_headers))
 
     def arrow_batches(self, include_headers: bool = False) -> Iterator[pa.RecordBatch]:
-        """`read_arrow` for ever. The fast path: no work per row."""
+        """`read_arrow` without an end. The fast path: no work per row."""
         return self._each(self._inner.arrow_batches(include_headers))
 
     def read_range(
@@ -312,10 +312,10 @@ class Consumer(ConsumerBase[K, V]):
         timeout_ms: int | None = None,
         topic_id: str = "",
     ) -> Iterator[pa.RecordBatch]:
-        """The rows with `start` <= offset < `end` of one partition, as `read_arrow` gives them; then it is over.
+        """The rows with `start` <= offset < `end` of one partition, as `read_arrow` gives them; then it ends.
 
         Replaces the assignment. Raises `RequestTimedOutError` when nothing comes for `timeout_ms`, and `UnknownTopicError`
-        when the topic was created again: while it is read, or since `topic_id` was told.
+        when the topic was created again: while it is read, or since the caller learned `topic_id`.
         """
         return self._each(self._inner.read_range(partition, start, end, include_headers, timeout_ms, topic_id))
 
@@ -434,8 +434,8 @@ class Client(ClientBase):
         """Closes what is still open of its producers and consumers, then the connections. Idempotent: a further call waits for
         the same.
 
-        What it made, and `admin`, raise `IllegalStateError` from then on. Raises the first failure of a producer that nobody
-        has seen, when all is closed. A Ctrl-C closes the rest without waiting for what is on its way.
+        What it made, and `admin`, raise `IllegalStateError` from then on. Raises the first failure of a producer that no
+        caller has seen, when all is closed. A Ctrl-C closes the rest without waiting for what is on its way.
         """
         self._run(self._inner.close())
 
@@ -549,9 +549,9 @@ class Client(ClientBase):
     ) -> BatchCommit:
         """Commits what the winners wrote, with the batch's token, in one decision; see `Batches.commit`.
 
-        The token is kept for ever, and the transactional id with it. `token_expires`: nobody ever writes this batch again,
+        The token is kept for good, and the transactional id with it. `token_expires`: no job ever writes this batch again,
         since the id was made for one job, so both go when the id has not been used for long. An `app_id` that has
-        committed a batch without it keeps its token for ever all the same.
+        committed a batch without it keeps its token for good all the same.
         """
         return self._run(
             self._inner.commit_transaction(
@@ -593,5 +593,5 @@ class Client(ClientBase):
         )
 
     def get_outcome(self, transactional_id: str, txn_no: int) -> TransactionOutcome:
-        """What became of a transaction. Raises `OutcomeForgottenError` when that is no longer kept, never guesses."""
+        """Returns the outcome of a transaction. Raises `OutcomeForgottenError` when that is no longer kept, never guesses."""
         return self._run(self._inner.get_outcome(transactional_id, txn_no))

@@ -40,7 +40,7 @@ class LoopThread:
         self._producers: weakref.WeakSet[Producer] = weakref.WeakSet()
 
     def rescue_at_exit(self, producer: Producer) -> None:
-        """What this producer has not sent when the interpreter ends is sent then: the loop still runs."""
+        """Sends what this producer has not sent when the interpreter ends: the loop still runs then."""
         if not self._producers:
             atexit.unregister(self._at_exit)  # as late as can be: handlers run in the opposite order
             atexit.register(self._at_exit)

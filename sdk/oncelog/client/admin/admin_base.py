@@ -1,4 +1,4 @@
-"""What every part of `client.admin` stands on."""
+"""The base of every part of `client.admin`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class AdminBase(StaysHere):
         self._told_revision = 0
 
     async def _describe(self, topics: Sequence[str] = (), all_topics: bool = False) -> pb.GetMetadataReply:
-        """What some broker knows; one that lags behind what this client was told before is not believed.
+        """Returns what some broker knows; one that lags behind what this client has seen is not believed.
 
         Raises `MetadataUnavailableError` when no other broker answers.
         """

@@ -19,7 +19,7 @@ class ClusterAdmin(TopicAdmin):
     """See the module."""
 
     async def cluster_health(self) -> ClusterHealth:
-        """What one broker sees of the cluster. Raises `ClusterUnreachableError` when no broker answers."""
+        """Returns the cluster as one broker sees it. Raises `ClusterUnreachableError` when no broker answers."""
         reply = await self._describe(all_topics=True)
         topics = [topic_of(t) for t in reply.topics]
         thin = [t for t in topics if any(not p.fully_in_sync for p in t.partitions)]
@@ -27,7 +27,7 @@ class ClusterAdmin(TopicAdmin):
         return _health(reply, topics, minimum)
 
     async def describe_cluster(self) -> ClusterDescription:
-        """Who is there. Raises `ClusterUnreachableError` when no broker answers."""
+        """Returns the processes of the cluster. Raises `ClusterUnreachableError` when no broker answers."""
         reply = await self._describe(all_topics=True)
         partitions = [p for t in reply.topics for p in topic_of(t).partitions]
         leads = Counter(p.leader for p in partitions)

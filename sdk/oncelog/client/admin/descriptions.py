@@ -1,4 +1,4 @@
-"""What `client.admin` answers: plain values, printed as they are by the command line."""
+"""The answers of `client.admin`: plain values, printed as they are by the command line."""
 
 from __future__ import annotations
 
@@ -297,7 +297,7 @@ class CoordinatorDescription:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """Who is there, as one broker sees it."""
+    """The processes of a cluster, as one broker sees them."""
 
     cluster_id: str
     brokers: tuple[BrokerDescription, ...]
@@ -323,7 +323,7 @@ class Reassignment:
 
 @dataclass(frozen=True, slots=True)
 class SurveyedReplica:
-    """What one replica has of a partition. `standing`: of a holder, `intact`, `unclean` or `lost`; else empty.
+    """The part of a partition that one replica has. `standing`: of a holder, `intact`, `unclean` or `lost`; else empty.
 
     `holder`: it was in the last ISR or eligible, so it had every committed record. `intact`: it lost nothing since;
     `unclean`: its newest records may be gone; `lost`: its directory is new, or its log was set aside as rotten.
@@ -341,7 +341,7 @@ class SurveyedReplica:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSurvey:
-    """Who has what of a partition, and the epoch for which that holds."""
+    """The replicas of a partition with what each has, and the epoch for which that holds."""
 
     topic: str
     partition: int
@@ -351,7 +351,7 @@ class ReplicaSurvey:
 
     def missing(self, broker_id: int) -> tuple[int, tuple[int, ...]]:
         """The price of electing this broker: how many records it certainly lacks that another answer shows to be committed,
-        and the holders whose records nobody can count, because they do not answer or may have lost some.
+        and the holders whose records cannot be counted, because they do not answer or may have lost some.
         """
         chosen = next(replica for replica in self.replicas if replica.broker_id == broker_id)
         committed = max((replica.high_watermark for replica in self.replicas), default=0)

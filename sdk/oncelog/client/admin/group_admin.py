@@ -47,7 +47,7 @@ class GroupAdmin(AdminBase):
         return sorted(found, key=lambda g: g.group_id)
 
     async def describe_group(self, group_id: str) -> GroupDescription:
-        """A group's members, its offsets, and those that wait for open transactions. A group that nobody used has none."""
+        """A group's members, its offsets, and those that wait for open transactions. A group that was never used has none."""
         request = co.DescribeGroupRequest(group_id=check_group_id(group_id))
         reply = await self._caller.to_group_coordinator(group_id, methods.DESCRIBE_GROUP, request)
         return GroupDescription(

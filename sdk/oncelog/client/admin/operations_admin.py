@@ -15,7 +15,7 @@ from oncelog.wire import methods
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoad:
-    """What a broker holds. Decommissioned with no replicas: it may be stopped for good."""
+    """Returns what a broker holds. Decommissioned with no replicas: it may be stopped for good."""
 
     broker_id: int
     registered: bool

@@ -64,7 +64,7 @@ class PlacementAdmin(AdminBase):
         return ReplicaSurvey(topic, partition, reply.leader_epoch, reply.has_leader, replicas)
 
     async def elect_unclean(self, topic: str, partition: int, broker_id: int, *, leader_epoch: int) -> None:
-        """Makes a replica lead that may lack acknowledged records: what only others had is lost for ever.
+        """Makes a replica lead that may lack acknowledged records: what only others had is lost for good.
 
         `leader_epoch`: as `survey_replicas` told it. Raises `IneligibleReplicaError` when the partition has a leader or has
         changed since, or the broker does not answer.

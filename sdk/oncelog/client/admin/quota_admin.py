@@ -22,7 +22,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class EffectiveLimit:
-    """What holds for one kind. `limit` None: unlimited; `source`: whose quota says so, empty = nobody's."""
+    """The limit of one kind. `limit` None: unlimited; `source`: the subject whose quota says so, empty = none does."""
 
     kind: str
     limit: int | None
@@ -57,12 +57,12 @@ class QuotaAdmin(AdminBase):
         return (await self._caller.to_controller(methods.ALTER_QUOTAS, request, once=True)).removed
 
     async def list_quotas(self) -> list[Quota]:
-        """What was set, by subject."""
+        """Returns the quotas that were set, by subject."""
         reply = await self._caller.to_any_broker(methods.LIST_QUOTAS, pb.ListQuotasRequest())
         return [Quota(item.subject, {limit.kind: limit.limit for limit in item.limits}) for item in reply.quotas]
 
     async def describe_quota(self, subject: str = "") -> QuotaDescription:
-        """The limits that hold for somebody; empty: for me, which everybody may ask."""
+        """Returns the limits that hold for a subject; empty: for the caller, which every caller may ask."""
         request = pb.DescribeQuotaRequest(subject=subject)
         reply = await self._caller.to_any_broker(methods.DESCRIBE_QUOTA, request)
         limits = (

@@ -67,7 +67,7 @@ class AccessRules:
 
 @dataclass(frozen=True, slots=True)
 class AccessDecision:
-    """`reason` is for a person; empty for whoever asks about himself."""
+    """`reason` is for a person; empty for a caller who asks about himself."""
 
     allowed: bool
     principal: str

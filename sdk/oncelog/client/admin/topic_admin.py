@@ -116,7 +116,8 @@ class TopicAdmin(AdminBase):
     async def offsets_of_topic(
         self, name: str, topic_id: str, times: Mapping[int, int], isolation_level: str = READ_COMMITTED
     ) -> dict[int, FoundOffset]:
-        """What `times` asks for, partition -> ms since 1970 (or -1 the end, -2 the beginning), in the topic of just this id.
+        """Returns the offsets that `times` asks for, in the topic of just this id: partition -> ms since 1970 (or -1 the end,
+        -2 the beginning).
 
         Raises `UnknownTopicError` when the name is another topic's by now.
         """
@@ -127,7 +128,7 @@ class TopicAdmin(AdminBase):
     async def offsets_of_topics(
         self, topic_ids: Mapping[str, str], *wanted: Mapping[PartitionId, int], isolation_level: str = READ_COMMITTED
     ) -> list[dict[PartitionId, FoundOffset]]:
-        """What each of `wanted` asks for, as in `offsets_of_topic`, of topics (name -> id), all at the same time.
+        """Returns the offsets that `wanted` asks for, as in `offsets_of_topic`, of topics (name -> id), all at the same time.
 
         Raises `UnknownTopicError` when a name is another topic's by now.
         """
@@ -241,7 +242,7 @@ class TopicAdmin(AdminBase):
     async def describe_partitions(
         self, topics: Sequence[TopicDescription], count_from: Mapping[PartitionId, int] | None = None
     ) -> dict[PartitionId, LogDescription]:
-        """What the leaders say of these topics' partitions, in one look: a partition that does not answer is absent.
+        """Returns what the leaders say of these topics' partitions, in one look: a partition that does not answer is absent.
 
         `count_from`: partition -> the offset from which its committed records are counted; then only these are asked.
         """

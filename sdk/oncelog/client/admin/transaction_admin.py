@@ -50,7 +50,7 @@ class TransactionAdmin(AdminBase):
         return sorted(found, key=lambda t: t.transactional_id)
 
     async def describe_transaction(self, transactional_id: str) -> TransactionDescription:
-        """One transactional id. Raises `InvalidPidMappingError` when nobody knows it."""
+        """Returns one transactional id. Raises `InvalidPidMappingError` for one that is not known."""
         request = co.DescribeTransactionRequest(transactional_id=check_transactional_id(transactional_id))
         reply = await self._caller.to_txn_coordinator(transactional_id, methods.DESCRIBE_TRANSACTION, request)
         return _transaction(reply.transaction)
@@ -72,9 +72,9 @@ class TransactionAdmin(AdminBase):
         return reply.txn_no
 
     async def fence_producer(self, transactional_id: str) -> int:
-        """A new session that nobody has: aborts what is open, and whoever wrote under this id is fenced.
+        """Begins a session that no producer has: aborts what is open, and the producer that wrote under this id is fenced.
 
-        Returns the new producer epoch. Raises `InvalidPidMappingError` when nobody knows the id.
+        Returns the new producer epoch. Raises `InvalidPidMappingError` for an id that is not known.
         """
         known = await self.describe_transaction(transactional_id)
         request = co.InitProducerIdRequest(
@@ -89,7 +89,7 @@ class TransactionAdmin(AdminBase):
     # ------------------------------------------------------------ on the partitions
 
     async def describe_producers(self, topic: str, partition: int) -> list[ProducerDescription]:
-        """Who writes to a partition, as its leader knows it: transactional writers last. Raises `UnknownTopicError`."""
+        """Returns the writers of a partition, as its leader knows them: transactional ones last. Raises `UnknownTopicError`."""
         found = await self._metadata.topic(check_topic_name(topic), self._context.deadline_ms())
         if not 0 <= partition < found.partitions:
             raise UnknownTopicError(f"{topic} has the partitions 0 to {found.partitions - 1}", partition=partition)

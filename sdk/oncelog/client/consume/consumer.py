@@ -248,7 +248,7 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
     async def getmany(self, timeout_ms: int | None = None, max_records: int | None = None) -> Records[K, V]:
         """Up to `max_records` (None = `max_poll_records`) records; waits for the first one, at most `timeout_ms`.
 
-        The list is empty when none came (None = waits for ever). It knows its `offsets` and `group`, for
+        The list is empty when none came (None = waits without a limit). It knows its `offsets` and `group`, for
         `Transaction.send_offsets`. Raises what makes a partition unreadable, once per try; others are unharmed; and
         `IllegalStateError` when nothing is assigned, after `close`, and, with `delivery="at_least_once"` or "exactly_once",
         while another task reads from this consumer.
@@ -309,7 +309,7 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         self._records.take_back()
 
     async def batches(self, max_records: int | None = None, timeout_ms: int = 1_000) -> AsyncIterator[Records[K, V]]:
-        """Lists of records for ever, none of them empty; `timeout_ms` is only how often it looks whether to stop."""
+        """Gives lists of records without an end, none of them empty; each `timeout_ms` it looks whether to stop."""
         while not self._closing.is_begun:
             records = await self.getmany(timeout_ms, max_records)
             if records:
@@ -336,7 +336,7 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
             return await self._polling.until(lambda: self._arrow.next_rows(include_headers), timeout_ms)
 
     async def arrow_batches(self, include_headers: bool = False) -> AsyncIterator[pa.RecordBatch]:
-        """`read_arrow` for ever. The fast path: no work per row."""
+        """`read_arrow` without an end. The fast path: no work per row."""
         while not self._closing.is_begun:
             rows = await self.read_arrow(1_000, include_headers)
             if rows is not None:
@@ -351,10 +351,10 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         timeout_ms: int | None = None,
         topic_id: str = "",
     ) -> AsyncIterator[pa.RecordBatch]:
-        """The rows with `start` <= offset < `end` of one partition, as `read_arrow` gives them; then it is over.
+        """The rows with `start` <= offset < `end` of one partition, as `read_arrow` gives them; then it ends.
 
         Replaces the assignment. Raises `RequestTimedOutError` when nothing comes for `timeout_ms`, and `UnknownTopicError`
-        when the topic was created again: while it is read, or since `topic_id` was told.
+        when the topic was created again: while it is read, or since the caller learned `topic_id`.
         """
         where = as_partition(partition)
         if topic_id:

@@ -40,7 +40,7 @@ class Records(list[ConsumerRecord[K, V]], Generic[K, V]):
     def __init__(self, group: GroupMetadata | None) -> None:
         super().__init__()
         self.group = group
-        """Whose offsets these are; None: the consumer has no `group_id`."""
+        """The group that these offsets belong to; None: the consumer has no `group_id`."""
         self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         """Where reading goes on in each partition."""
 
@@ -111,7 +111,7 @@ class Leftover:
         return self._rows, self._at
 
     def taken_to(self, at: int) -> None:
-        """Of those records, all before this one were taken."""
+        """All records before this one were taken."""
         self._at = at
 
     def _unpack(self) -> int:

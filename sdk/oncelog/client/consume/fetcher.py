@@ -4,7 +4,7 @@ Rule 1: a partition has at most one fetch on its way; the next begins as soon as
 Rule 2: everything from a leader that may be fetched travels in one call; several calls may be parked at one leader.
 Rule 3: an answer counts only for the position that it was asked for (generation), and not from a deposed leader.
 Rule 4: a failure that will not pass, or has not passed for `default_api_timeout_ms`, is buffered like data and raised once to
-        whoever reads; then it is tried again.
+        the reader; then it is tried again.
 Rule 5: an answer that breaks the protocol (`core/consume/fetch_answer.py`) is such a failure, and nothing of it is used.
 Rule 6: a consumer that names its rack asks a follower there instead of the leader, as long as that one answers
         (`core/consume/near_replica.py`).
@@ -115,7 +115,7 @@ class Fetcher:
         self.cursors.pop(partition).unset()
 
     def wake(self) -> None:
-        """Whoever waits looks again."""
+        """Has the readers that wait look again."""
         self._news.set()
 
     def kick(self) -> None:
@@ -373,7 +373,7 @@ class Fetcher:
             self._deliver(cursor, error)
 
     def again(self, cursor: Cursor, error: errors.OncelogError) -> None:
-        """What was fetched cannot be used: it is asked for again from the position on, after a pause."""
+        """Asks again from the position on, after a pause, since what was fetched cannot be used."""
         if cursor.source.is_follower:
             cursor.source.refused(now_ms())
         cursor.seek(cursor.position)
@@ -382,7 +382,7 @@ class Fetcher:
         self.kick()
 
     def _deliver(self, cursor: Cursor, error: errors.OncelogError) -> None:
-        cursor.is_fetching = True  # until somebody has seen it
+        cursor.is_fetching = True  # until a reader has seen it
         error = errors.error_for(int(error.code), error.message, error.retry_after_ms, error.context)  # for it alone
         error.context.setdefault("topic", cursor.partition.topic)
         error.context.setdefault("partition", str(cursor.partition.partition))
@@ -390,7 +390,7 @@ class Fetcher:
         self._news.set()
 
     def _try_later(self, cursor: Cursor, error: errors.OncelogError, now: int) -> None:
-        """Quietly for `default_api_timeout_ms`; then the reader is told why nothing comes."""
+        """Quietly for `default_api_timeout_ms`; then the reader learns why nothing comes."""
         self._back_off(cursor, error, now)
         if cursor.failing_since_ms < 0:
             cursor.failing_since_ms = now

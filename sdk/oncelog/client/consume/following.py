@@ -1,13 +1,13 @@
-"""What a consumer's assignment becomes when topics change under it: partitions are added, a topic is created again.
+"""Decides a consumer's assignment when topics change under it: partitions are added, a topic is created again.
 
-Rule 1: all partitions of a followed topic are read. Metadata is asked every `metadata_max_age_ms` while somebody reads, in
-        the background: no reader waits for it.
+Rule 1: all partitions of a followed topic are read. Metadata is asked every `metadata_max_age_ms` while a consumer reads,
+        in the background: no reader waits for it.
 Rule 2: a partition that a running consumer finds begins where its group stands, else at its first record whatever
         `auto_offset_reset` says: nothing that came before it was found is passed over.
 Rule 3: a topic that was created again under its name is another topic. What is buffered of the old one is dropped, the new
-        one is read as by rule 2, and a warning says so; with `auto_offset_reset="none"` the reader is told by an error.
+        one is read as by rule 2, and a warning says so; with `auto_offset_reset="none"` the reader gets an error.
 Rule 4: a partition that the new topic lacks is missing, not forgotten: it is read as by rule 2 when the topic has it again,
-        also when it was assigned by its number. A warning says so once, and the reader who named it is told by an error.
+        also when it was assigned by its number. A warning says so once, and the reader who named it gets an error.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Following:
             raise problem
 
     def _replace_recreated(self) -> errors.OncelogError | None:
-        """What the reader must be told: the first of it."""
+        """Returns the first error that the reader must get."""
         problem: errors.OncelogError | None = None
         for partition, cursor in list(self._fetcher.cursors.items()):
             topic = self._metadata.newer_topic(partition.topic, cursor.id.topic_id)
@@ -97,7 +97,7 @@ class Following:
         return problem
 
     def _miss(self, topic: Topic, partition: TopicPartition, is_paused: bool) -> errors.UnknownTopicError | None:
-        """What the reader must be told of a partition that the topic lacks now."""
+        """Returns the error of a partition that the topic lacks now."""
         self._missing[partition] = is_paused
         _log.warning(
             "topic %s has only the partitions 0 to %d now: partition %d is read again when the topic has it again",

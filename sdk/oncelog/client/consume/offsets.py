@@ -37,7 +37,7 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata | int] | Mapping[tuple[str, 
 
 
 class GroupMetadata(NamedTuple):
-    """Who commits offsets. Without a member (epoch -1): a simple group, whose user assigns partitions himself."""
+    """The committer of offsets. Without a member (epoch -1): a simple group, whose user assigns partitions himself."""
 
     group_id: str
     member_id: str = ""
@@ -95,7 +95,7 @@ async def offset_entries(
 
 
 async def _topic(metadata: Metadata, name: str, topic_id: str, deadline_ms: int) -> Topic:
-    """Of today; `topic_id` is the id that it most likely has, empty: no idea."""
+    """Returns the topic as it is today; `topic_id` is the id that it most likely has, empty: not known."""
     if topic_id:
         return await metadata.topic_known_as(name, topic_id, deadline_ms)
     return await metadata.topic(name, deadline_ms)

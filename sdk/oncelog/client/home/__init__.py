@@ -1,1 +1,1 @@
-"""What belongs to a client as a whole: its loop and process, its ports and options, and how its parts are closed."""
+"""The parts of a client as a whole: its loop and process, its ports and options, and how its parts are closed."""

@@ -1,8 +1,9 @@
 """A close that is done once, however often and by however many it is asked for.
 
 Rule 1: the first caller closes. Who calls while that is under way waits for the same close, and cuts nothing short.
-Rule 2: whoever calls in another event loop is refused, unless the work is over: then there is nothing to wait for.
-Rule 3: only the first caller can cut it short, by being cancelled. However it ends, it is over then, and all who wait go on.
+Rule 2: a caller in another event loop is refused, unless the work has ended: then there is nothing to wait for.
+Rule 3: only the first caller can cut it short, by being cancelled. However it ends, it has ended then, and all who wait
+        go on.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Closing:
 
     @property
     def is_begun(self) -> bool:
-        """Somebody has asked for it: nothing new is taken from here on."""
+        """A caller has asked for it: nothing new is taken from here on."""
         return self._ended is not None
 
     @property

@@ -1,4 +1,4 @@
-"""What all parts of one client share: ports, configuration, time, and the event loop in which it lives (`Home`)."""
+"""The common parts of one client: ports, configuration, time, and the event loop in which it lives (`Home`)."""
 
 from __future__ import annotations
 

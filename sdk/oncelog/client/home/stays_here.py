@@ -1,4 +1,4 @@
-"""What lives in one process says so when somebody pickles or copies it, and not the name of a part that nobody knows.
+"""Objects that live in one process say so when they are pickled or copied, and do not name one of their parts.
 
 Rule: clients and what they make stay; plain values travel: records, offsets, options, `ParticipantResult`.
 """

@@ -1,1 +1,1 @@
-"""Finding the process to ask: metadata of the cluster, calls that go on until somebody answers, offsets of many leaders."""
+"""Finding the process to ask: metadata of the cluster, calls that go on until a process answers, offsets of many leaders."""

@@ -2,8 +2,8 @@
 
 Rule: every call made here may be repeated (what makes a copy of each harmless stands in docs/decisions/0022), so an unknown
 outcome is resolved by asking again. At the deadline the last error is raised: its outcome is as unknown as it says. When it
-says only that nobody answered, what a server said before is told with it.
-`once`: the request has a `call`, by which its copies are known to whoever executes it, in the term that this try addresses.
+says only that no process answered, what a server said before stands in it.
+`once`: the request has a `call`, by which the process that executes it knows its copies, in the term that this try addresses.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Caller:
         """Calls the owner of the transactional id's shard with a commit or an abort.
 
         With wait=VISIBLE half of the time is for the markers. Then the decision is asked for alone: a partition without a
-        leader gets no marker, and whoever waits for that would never hear that the commit is durable.
+        leader gets no marker, and a caller that waits for that would never hear that the commit is durable.
 
         Raises `CommitOutcomeUnknownError` for a commit that may have reached the coordinator and was not answered, also because
         the client was closed meanwhile.

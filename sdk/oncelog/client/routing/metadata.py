@@ -1,6 +1,6 @@
 """Where things are: brokers, leaders, shard owners, as the cluster last told us.
 
-Rule 1: nobody goes back: per partition and shard the entry with the highest epoch stays, whoever answers last.
+Rule 1: nothing goes back: per partition and shard the entry with the highest epoch stays, whichever broker answers last.
 Rule 2: concurrent refreshes share one call; a refresh that begins after you asked is the one you wait for.
 Rule 3: TLS that both sides cannot agree on at any bootstrap address is said at once: waiting does not mend it. Later,
         with a cluster that was known once, it may be a renewal under way, and is tried again like any other failure.
@@ -108,7 +108,7 @@ class Metadata:
         return topic
 
     def grace_until_ms(self) -> int:
-        """Until when a topic that is asked for now, and that nobody knows, may be a new one."""
+        """Until when a topic that is asked for now, and that no broker knows, may be a new one."""
         return now_ms() + _UNKNOWN_TOPIC_GRACE_MS
 
     async def topic_with(self, name: str, partition: int, deadline_ms: int) -> Topic:
@@ -150,7 +150,7 @@ class Metadata:
         return self._topics.get(name)
 
     def forget(self, name: str) -> None:
-        """What is known under this name is out of date: the next question about it goes to the cluster."""
+        """Notes that this name is out of date: the next question about it goes to the cluster."""
         topic = self._topics.pop(name, None)
         if topic is not None:
             self._names.pop(topic.topic_id, None)
@@ -166,11 +166,11 @@ class Metadata:
 
     @property
     def revision(self) -> int:
-        """Of the newest answer that was learnt; 0 = none yet."""
+        """The revision of the newest answer that was learnt; 0 = none yet."""
         return self._revision
 
     def leader(self, partition: PartitionId) -> Leader:
-        """Who leads, as far as known."""
+        """Returns the leader, as far as it is known."""
         return self._leaders.get(partition, Leader(None, -1))
 
     def broker_addresses(self) -> dict[int, str]:
@@ -216,7 +216,7 @@ class Metadata:
     async def refresh(self, deadline_ms: int) -> None:
         """Asks the cluster again. Raises `ClusterUnreachableError` at the deadline, or `WrongClusterError`.
 
-        As long as nobody has ever answered, `bootstrap_timeout_ms` is the deadline if that is earlier.
+        As long as no broker has ever answered, `bootstrap_timeout_ms` is the deadline if that is earlier.
         """
         if not self.cluster_id:
             deadline_ms = min(deadline_ms, now_ms() + self._context.config.bootstrap_timeout_ms)
@@ -225,7 +225,7 @@ class Metadata:
         done, _ = await asyncio.wait((task,), timeout=timeout_ms / 1000)
         if not done:
             raise errors.ClusterUnreachableError(f"no broker answered within {timeout_ms} ms: {self._story()}")
-        if task.cancelled():  # by `close`: whoever waits here was not cancelled, and is told why it ended
+        if task.cancelled():  # by `close`: a caller that waits here was not cancelled, and learns why it ended
             self._context.home.check_open()
             raise errors.ClusterUnreachableError("the question for metadata was given up: the client is being closed")
         task.result()
@@ -356,7 +356,7 @@ def no_partition(topic: Topic, partition: int) -> errors.UnknownTopicError:
 def created_again(
     topic: str, partition: int = -1, advice: str = "seek, or assign it anew, to read the new one"
 ) -> errors.UnknownTopicError:
-    """The error of whoever may not go on with the new topic by itself; `partition` -1: none in particular."""
+    """The error of a caller that may not go on with the new topic by itself; `partition` -1: none in particular."""
     where: dict[str, Any] = {"partition": partition} if partition >= 0 else {}
     return errors.UnknownTopicError(
         f"topic `{topic}` was deleted and created again: records of the deleted topic that were not read are lost; {advice}",
@@ -373,6 +373,6 @@ def _owner(owners: dict[int, tuple[str, int]], shard: int, kind: str) -> str:
 
 
 def _retrieved(task: asyncio.Task[None]) -> None:
-    """Whoever waited has the error; a background refresh that failed is tried again by whoever needs it."""
+    """The callers that waited have the error; a background refresh that failed is tried again by the next caller."""
     if not task.cancelled():
         task.exception()

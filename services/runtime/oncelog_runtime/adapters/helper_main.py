@@ -92,7 +92,7 @@ class _Inbox:
             _end()
         except Exception:
             traceback.print_exc()
-            _end(1)  # nobody awaits this task: the parent hears of the bug when it finds the helper gone
+            _end(1)  # no code awaits this task: the parent learns of the bug when it finds the helper gone
 
 
 def _end(status: int = 0) -> NoReturn:

@@ -1,4 +1,4 @@
-"""What goes wrong in a simulation, and how often: one frozen plan of named probabilities.
+"""The faults of a simulation, and how often they come: one frozen plan of named probabilities.
 
 Rule 1: the default plan is a perfect world with small delays.
 Rule 2: `draw` is swarm style: each kind of fault is off in half of the seeds, so that no fault hides another.
@@ -25,7 +25,7 @@ class FaultPlan:
     stall_link: float = 0.0
     """An envelope is lost, in either direction, and with it all that follow on this link, until the link breaks."""
     lose_reply: float = 0.0
-    """An envelope of answers is lost, and its link breaks: what was asked was executed, and nobody says so."""
+    """An envelope of answers is lost, and its link breaks: what was asked was executed, and no answer says so."""
     duplicate_request: float = 0.0
     replay_request: float = 0.0
     """A copy of the request is delivered again much later (up to `replay_max_ms`)."""

@@ -126,7 +126,7 @@ class SimNetwork:
         """Methods whose requests are delivered again much later with the probability `repeat`, whatever the plan says."""
         self.repeat = 0.0
         self.damage: Callable[[str, bytes], bytes] = lambda method, payload: payload
-        """What becomes of the payload of a request (method, payload) on its way."""
+        """Changes the payload of a request (method, payload) on its way."""
         self.principal_of: Callable[[str], str] = lambda host: f"User:{host}"
         self.bounds = _BOUNDS
         self._copies: Counter[str] = Counter()
@@ -174,7 +174,7 @@ class SimNetwork:
                 self.break_link(link)
 
     def unplug(self, host: str, life: Life, *, silent: bool) -> None:
-        """The process died: with it its host (`silent`: nobody is told), or alone (its peers' links break now)."""
+        """The process died: with it its host (`silent`: no peer learns of it), or alone (its peers' links break now)."""
         for server in [s for s in self._listeners.values() if s.life is life]:
             self.unlisten(server, refuse=not silent)
         for link in list(self._links):
@@ -198,7 +198,7 @@ class SimNetwork:
             self._listeners[address] = server
 
     def unlisten(self, server: SimServer, *, refuse: bool) -> None:
-        """Nobody listens at the address any more; `refuse`: links to it break at once, else they fall silent."""
+        """Stops to listen at the address; `refuse`: links to it break at once, else they fall silent."""
         if self._listeners.get(server.address) is not server:
             return
         for address in server.listening.values():
@@ -239,7 +239,7 @@ class SimNetwork:
             request.task.cancel()
 
     def damaged(self, method: str, payload: bytes) -> bytes:
-        """What became of a request's payload on its way."""
+        """Returns a request's payload as it arrives, after `damage`."""
         return self.damage(method, payload)
 
     # ------------------------------------------------------------ envelopes
@@ -328,7 +328,7 @@ class SimNetwork:
             end.arrive(_HELLO + link_codec.encode_envelope([request]))
 
     def knock(self, address: str, host: str, *envelopes: bytes) -> None:
-        """A stranger's stream, with whatever bytes in it; nobody hears what it is answered."""
+        """A stranger's stream, with whatever bytes in it; its answers go nowhere."""
         server = self._listeners.get(address)
         if server is not None:
             end = ServerEnd(server, self, address, host, None)
@@ -339,7 +339,7 @@ class SimNetwork:
     # ------------------------------------------------------------ answers
 
     def answer(self, server: SimServer, request: Served, result: Reply | errors.OncelogError) -> None:
-        """What a handler of the server said; tests stand here to hold it back."""
+        """Takes the answer of a handler of the server; tests hold it back here."""
         assert request.end.server is server
         request.end.answer(request, result)
 
@@ -396,7 +396,7 @@ class SimNetwork:
             link.server_end.arrive_end(is_peaceful=link.is_peaceful)
 
     def _arrive_late(self, link: SimLink, data: bytes) -> None:
-        """What was under way when the link broke; after it the server hears of the end."""
+        """Delivers what was under way when the link broke; after it the server learns of the end."""
         self._copies.subtract(link.late.popleft())
         if link.server_end is None:
             return
@@ -405,7 +405,7 @@ class SimNetwork:
             link.server_end.arrive_end(is_peaceful=link.is_peaceful)
 
     def _fall_silent(self, link: SimLink) -> None:
-        """Nothing more gets through of what is sent from here on; somebody notices later."""
+        """Lets nothing through that is sent from here on; an end of the link notices later."""
         if not link.is_silent and link.is_open:
             link.is_silent = True
             late = (0.2 + 0.8 * self._random.random()) * self.plan.silent_break_ms / 1000

@@ -104,7 +104,7 @@ class Served(OpenRequest):
 
     @property
     def link(self) -> Link | None:
-        """None for a copy, whose answer nobody awaits."""
+        """None for a copy, whose answer is not awaited."""
         return self.end.link
 
     @property
@@ -115,7 +115,7 @@ class Served(OpenRequest):
 
 
 class ServerEnd:
-    """The server's end of one link; of none for a copy or a stranger, who come by a stream of which nobody hears more.
+    """The server's end of one link; of none for a copy or a stranger, who come by a stream whose answers go nowhere.
 
     `is_stranger`: the peer is not ours, and may break the protocol.
     """
@@ -149,7 +149,7 @@ class ServerEnd:
         self._loop.call_soon(self._read, context=self.server.context)
 
     def arrive_end(self, *, is_peaceful: bool) -> None:
-        """The stream is over, `is_peaceful`: the caller closed it. The process notices when it runs."""
+        """The stream has ended, `is_peaceful`: the caller closed it. The process notices when it runs."""
         self._loop.call_soon(self._ended, is_peaceful, context=self.server.context)
 
     def _read(self) -> None:
@@ -238,7 +238,7 @@ class ServerEnd:
     # ------------------------------------------------------------ out
 
     def answer(self, request: Served, result: Reply | errors.OncelogError) -> None:
-        """What the handler said."""
+        """Takes the answer of the handler."""
         if not self.core.is_awaited(request):
             self.core.forget(request)
             return
@@ -321,7 +321,7 @@ class SimServer:
         self._handlers[method] = handler
 
     async def start(self) -> str:
-        """Begins to listen; raises `AddressInUseError` when somebody listens at the address."""
+        """Begins to listen; raises `AddressInUseError` when a process listens at the address."""
         self._network.listen(self)
         return self.address
 
@@ -341,7 +341,7 @@ class SimServer:
         self._network.unlisten(self, refuse=True)
 
     def forget_end(self, end: ServerEnd) -> None:
-        """The link is over."""
+        """The link has ended."""
         self.ends.pop(end, None)
         if not self.ends and self._no_ends is not None and not self._no_ends.done():
             self._no_ends.set_result(None)

@@ -166,12 +166,12 @@ class SimPassword:
 
     @staticmethod
     def proof(challenge: bytes) -> bytes:
-        """Of a user who knows the password."""
+        """The proof of a user who knows the password."""
         return b"proof of " + challenge
 
     @staticmethod
     def verdict(user: bytes) -> bytes:
-        """Of a server that knows the user."""
+        """The proof of a server that knows the user."""
         return b"welcome " + user
 
 
@@ -214,7 +214,7 @@ class ClientEnd:
         self._do(self.core.end(error))
 
     def future_of(self, correlation_id: int) -> SimFuture[Reply]:
-        """Who waits for this answer; a cancelled future when nobody does."""
+        """Returns the future that waits for this answer; a cancelled one when no caller does."""
         call = self.core.open_call(correlation_id)
         if call is not None:
             return call.waiter

@@ -47,12 +47,12 @@ class Entrance(Generic[R]):
         self.caller = caller
         """Changes when the caller proves who it is."""
         self.subject = ""
-        """Whose quotas count."""
+        """The principal whose quotas count."""
         self.share: Share | None = None
         """The peer's part of the process's memory; None until it is let in."""
 
     def first_of(self, data: bytes) -> ServerEvent[R]:
-        """What the peer said while it is not let in. Raises what refuses it."""
+        """Takes what the peer says while it is not let in. Raises the error that refuses it."""
         return next(self._core.receive(data, self._loop.time() * 1000))
 
     async def enter(self, hello: link_pb2.Hello) -> bytes:

@@ -1,4 +1,4 @@
-"""What all links of a server share: its handlers and bounds, and who is connected."""
+"""The common part of all links of a server: its handlers and bounds, and the peers that are connected."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MAX_LINKS_PER_CONNECTION: Final = 8
 """A client needs one for each service of the process; ours has one on each connection."""
 MAX_GREETING_PER_PEER: Final = 128
-"""Links of one address that have not been let in yet. Further ones are told to come back."""
+"""Links of one address that have not been let in yet. Further ones are refused, and may come back."""
 
 
 @dataclass(slots=True, eq=False)
@@ -41,7 +41,7 @@ class Visitor:
 
 @dataclass(slots=True)
 class LinkHost:
-    """What all links of a server share."""
+    """The common part of all links of a server."""
 
     handlers: dict[str, Handler]
     software: str
@@ -58,7 +58,7 @@ class LinkHost:
     """Follows each request of each link."""
     metrics: LinkMetrics = field(default_factory=LinkMetrics)
     authentication: Authentication | None = None
-    """None: nobody is asked who he is."""
+    """None: no peer is asked who it is."""
     stopping: bool = False
     links: dict[int, Visitor] = field(default_factory=dict)
     links_at: Counter[str] = field(default_factory=Counter)
@@ -91,7 +91,7 @@ class LinkHost:
     def is_crowd(self, listener: str, connection: str, peer: str) -> bool:
         """Returns whether one more link would be too many to wait for its hello.
 
-        Streams that all end at once are taken leave of one after the other, while everybody else waits: a connection, and an
+        Streams that all end at once are taken leave of one after the other, while all other peers wait: a connection, and an
         address that has not said its hellos, may hold few.
         """
         let_in, links = self.let_in[listener, peer], self.links_of[listener, peer]
@@ -119,7 +119,7 @@ class LinkHost:
             self.no_links.set()
 
     def links_let_in(self, peer: str) -> int:
-        """Of a client, at all doors for clients."""
+        """Returns the number of a client's links, at all listeners for clients."""
         return sum(self.let_in[name, peer] for name in (CLIENT, EXTERNAL))
 
     def _forget_peer(self, link: Visitor) -> None:

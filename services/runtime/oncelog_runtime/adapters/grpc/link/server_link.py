@@ -59,7 +59,7 @@ log = logging.getLogger(__name__)
 
 HELLO_TIMEOUT_S: Final = 10.0
 _EXPIRED_LINGER_S: Final = 30.0
-"""How long answers may still go out on a link whose token is over."""
+"""How long answers may still go out on a link whose token has expired."""
 _RETRY_AFTER_MS: Final = 50
 _REFUSED_PAUSE_S: Final = 0.05
 """How long nothing is read from a link on which a request was above a quota: who tries again at once gains nothing."""
@@ -68,7 +68,7 @@ _TRACEPARENT_MAX: Final = 256
 _TICK_MIN_S: Final = 0.001
 """uvloop rounds to milliseconds: a timer of less would run again and again until its time has come."""
 _DEADLINE_MS: Final = 50
-"""A caller whose time is over says CANCEL; our own timer runs a little later than the caller's."""
+"""A caller whose time has passed says CANCEL; our own timer runs a little later than the caller's."""
 SMALL_BYTES: Final = 4096
 """Requests and answers up to this size are bounded by their number alone."""
 
@@ -150,7 +150,7 @@ class ServerLink:
             await asyncio.gather(*tasks, return_exceptions=True)  # gRPC may cancel this task here a second time
 
     def _let_go(self) -> None:
-        """Nobody gets the answers any more. A handler that still runs gives back at its end what it holds."""
+        """The peer gets no more answers. A handler that still runs gives back at its end what it holds."""
         if self._timer is not None:
             self._timer.cancel()
         for request in list(self._core.requests.values()):
@@ -167,13 +167,13 @@ class ServerLink:
         self._after_a_step()
 
     def _show_out(self, refused: errors.OncelogError) -> None:
-        """What let the peer in counts no more (a key or password that was changed): it proves itself anew on another link."""
+        """Says goodbye when the peer's token, key or password no longer counts: it proves itself again on another link."""
         if not self._shown_out and isinstance(refused, errors.TokenExpiredError | errors.AuthenticationError):
             self._shown_out = True
             self.say_goodbye(refused)
 
     async def _end_with_token(self) -> None:
-        """Sends the peer to a new link before its token is over. From then on `_refusal` refuses what it asks here."""
+        """Sends the peer to a new link before its token expires. From then on `_refusal` refuses what it asks here."""
         assert self._host.authentication is not None
         await self._host.authentication.nearly_over(self._entrance.caller)
         self.say_goodbye(errors.TokenExpiredError())
@@ -236,7 +236,7 @@ class ServerLink:
                 await self._drained.wait()
 
     def _do(self, events: Iterable[ServerEvent[_Request]]) -> None:
-        """What the core says. Raises `InvalidRequestError` when the peer broke the protocol."""
+        """Carries out the events of the core. Raises `InvalidRequestError` when the peer broke the protocol."""
         for event in events:
             if isinstance(event, Asked):
                 self._on_request(event.request, event.frame)
@@ -337,7 +337,7 @@ class ServerLink:
             self._start(request, handler, frame)
 
     def _give_up(self, request: _Request) -> None:
-        """Nobody waits any more for a request that has not started: it never will."""
+        """Drops a request that has not started and that its caller no longer waits for."""
         if request.start is not None:
             request.start.cancel()
         if request.quota is not None:
