@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from oncelog.trace.trace_context import TRACEPARENT
 from tests.conformance.table.everything import ALL, STORAGE_FAULTS, markers_by_test, markers_of
 from tests.distributing import Schedule, encodable
 
@@ -41,6 +42,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             test = f"{item.path.relative_to(_TESTS).as_posix()}::{item.originalname}"
             for marker in (*markers.get(test, ()), *_own_markers(item)):
                 item.add_marker(marker)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None]:
+    """Fails a test after which the next one of its process would work for a trace of its own."""
+    yield
+    left = TRACEPARENT.get()
+    TRACEPARENT.set("")
+    assert left == "", "the test has to reset TRACEPARENT, as what it tests does"
 
 
 @pytest.hookimpl(optionalhook=True)  # nobody asks for it without `-n`
