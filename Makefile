@@ -13,8 +13,9 @@ MINUTES ?= 20
 # (SECONDS is also a variable of bash, and not of make.)
 SECONDS ?= 60
 TARGET ?= all
-# 2: one process for the tests that start real processes, and one beside it for all others.
-TEST_PROCESSES ?= 0
+# 2: one process for the tests that start real processes, and one beside it for all others. 0: all tests in pytest's own
+# process, one after the other, as a debugger wants it.
+TEST_PROCESSES ?= 2
 ARGS ?=
 
 # Spark's workers run on the venv's Python too, and a machine whose name does not resolve is no obstacle.
@@ -61,7 +62,7 @@ lint: setup .venv-protos/.setup ## Style, directions of imports, stubs that matc
 types: setup ## mypy --strict
 	@$(BIN)/mypy $(SOURCES)
 
-test: lint types ## lint, types, and every test (ARGS="-k name" picks some, TEST_PROCESSES=2 at the same time)
+test: lint types ## lint, types, and every test (ARGS="-k name" picks some, TEST_PROCESSES=0 in one process)
 	@$(WITH_JAVA) $(PY) -m pytest tests --numprocesses $(TEST_PROCESSES) $(ARGS)
 
 sim: setup ## Simulate whole clusters: SEEDS=200 from SEED=1

@@ -2,27 +2,27 @@
 of the cases that it shows (`pytest -m case_B30`): from the tables of `tests/conformance/table`, and from its own
 `@pytest.mark.case("B30", "hole 7", "S12")`.
 
-Where tests run in several processes (`pytest -n`), those that start real processes run one after the other in one of them:
-two clusters at once would wait for each other's processor. All other files run beside it.
+Where tests run in several processes (`pytest -n 2`), `tests/distributing.py` says which of them run beside each other.
 """
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
-from xdist.scheduler import LoadScopeScheduling
 
+from oncelog.trace.trace_context import TRACEPARENT
 from tests.conformance.table.everything import ALL, STORAGE_FAULTS, markers_by_test, markers_of
+from tests.distributing import Schedule, encodable
 
 settings.register_profile("oncelog", deadline=None)
 settings.load_profile("oncelog")
 
 _TESTS = Path(__file__).parent
-_REAL_PROCESSES = frozenset(("compatibility", "contracts", "hostile_inputs", "integration"))
-"""Folders of tests that start brokers, coordinators, etcd or Spark."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,18 +45,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(marker)
 
 
-class _Schedule(LoadScopeScheduling):
-    """Which tests run in one process, in their order."""
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Spares the garbage collector what lives to the end of the run: fourteen thousand tests, and all their modules."""
+    gc.collect()
+    gc.freeze()
 
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return "real processes" if file.split("/")[1] in _REAL_PROCESSES else file
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None]:
+    """Fails a test after which the next one of its process would work for a trace of its own."""
+    yield
+    left = TRACEPARENT.get()
+    TRACEPARENT.set("")
+    assert left == "", "the test has to reset TRACEPARENT, as what it tests does"
 
 
 @pytest.hookimpl(optionalhook=True)  # nobody asks for it without `-n`
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Schedule:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Schedule:
     """Distributes the tests of a run in several processes."""
-    return _Schedule(config, log)
+    return Schedule(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Lets a report travel to the process that prints it, whatever the test wrote."""
+    return encodable((yield))
 
 
 def _own_markers(item: pytest.Function) -> list[str]:

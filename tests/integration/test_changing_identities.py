@@ -26,6 +26,7 @@ from oncelog.client.admin.admin import RoleBinding
 from oncelog.sync import Client
 from oncelog_cli.laptop.local_cluster import LocalCluster, LocalTls
 from tests.certificates import Authority
+from tests.integration.settled import settled_ends
 
 jwt = pytest.importorskip("jwt")
 
@@ -114,7 +115,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def written(world: World) -> list[bytes | None]:
     found: list[bytes | None] = []
     with world.root() as root, root.consumer("shop.orders", auto_offset_reset="earliest") as consumer:
-        (end,) = consumer.end_offsets(consumer.assignment()).values()
+        end = settled_ends(root, "shop.orders")[0]
         while consumer.position(("shop.orders", 0)) < end:
             found += [record.value for record in consumer.getmany(timeout_ms=1_000)]
     return found
@@ -348,11 +349,11 @@ def test_a_clients_certificate_that_has_ended_lets_nobody_in_and_a_renewed_one_d
     cluster.identity = {"ssl_certfile": shown.cert, "ssl_keyfile": shown.key}
     options = {**cluster.client_options, "default_api_timeout_ms": 20_000}
     with cluster:
-        mine = outside.issue("mine", "root", expires_in=timedelta(seconds=25))
+        mine = outside.issue("mine", "root", expires_in=timedelta(seconds=12))
         options |= {"ssl_certfile": mine.cert, "ssl_keyfile": mine.key}
         with Client(cluster.bootstrap_servers, **options) as root:
             assert root.admin.cluster_health().brokers
-            time.sleep(26)
+            time.sleep(13)
             with pytest.raises(errors.OncelogError) as caught, Client(cluster.bootstrap_servers, **options):
                 pass
             assert "certificate" in str(caught.value)

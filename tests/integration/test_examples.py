@@ -15,6 +15,7 @@ import pytest
 from oncelog.sync import Client
 from oncelog_cli.laptop.local_cluster import LocalCluster
 from tests.integration.conftest import ROOT
+from tests.integration.settled import settled_ends
 
 EXAMPLES = ROOT / "examples"
 DEADLINE_S = 180
@@ -38,11 +39,10 @@ def values(cluster: LocalCluster, topic: str, isolation_level: str = "read_commi
         Client(cluster.bootstrap_servers) as client,
         client.consumer(topic, auto_offset_reset="earliest", isolation_level=isolation_level) as consumer,
     ):
-        ends = consumer.end_offsets(consumer.assignment())
         return [
             row
-            for (name, number), end in ends.items()
-            for batch in consumer.read_range((name, number), 0, end)
+            for number, end in settled_ends(client, topic).items()
+            for batch in consumer.read_range((topic, number), 0, end)
             for row in batch.column("value").to_pylist()
         ]
 

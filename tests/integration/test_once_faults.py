@@ -24,7 +24,7 @@ def test_every_input_has_its_effect_once_wherever_a_worker_dies(tmp_path: Path, 
         with Client(cluster.bootstrap_servers) as client, run.going():
             for point in POINTS:
                 kill_at(run, point)
-            assert run.freeze_at(1, "begun", 2 * SESSION_S + 2), "the worker came to the point"
+            assert run.freeze_at(1, "begun", SESSION_S + 4), "the worker came to the point"
             address = client.admin.describe_group(GROUP).listing.coordinator
             [name] = [name for name, process in cluster.processes.items() if process.address == address]
             run.kill_service(name, 1)
@@ -38,7 +38,7 @@ def test_every_input_is_in_the_output_once_where_the_log_remembers(tmp_path: Pat
         with run.going():
             for point in LOG_POINTS:
                 kill_at(run, point)
-            assert run.freeze_at(1, "begun", 2 * SESSION_S + 2), "the worker came to the point"
+            assert run.freeze_at(1, "begun", SESSION_S + 4), "the worker came to the point"
             verdict = run.verdict()
     assert verdict.is_right, verdict
 

@@ -23,6 +23,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from oncelog.sync import Client
 from oncelog_cli.laptop.local_cluster import LocalCluster
+from tests.integration.settled import settled_ends
 
 PARTITIONS = 6
 BALANCE_MS = 3_000
@@ -107,7 +108,7 @@ def read_all(cluster: LocalCluster, topic: str) -> dict[int, list[str]]:
     """Committed values by partition."""
     found: dict[int, list[str]] = {p: [] for p in range(PARTITIONS)}
     with Client(cluster.bootstrap_servers) as client:
-        ends = {p: o.last_stable_offset for p, o in client.admin.partition_offsets(topic).items()}
+        ends = settled_ends(client, topic)
         with client.consumer(isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
             consumer.assign([(topic, p) for p in range(PARTITIONS)])
             while any(consumer.position((topic, p)) < ends[p] for p in range(PARTITIONS)):

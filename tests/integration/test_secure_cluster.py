@@ -17,6 +17,7 @@ from oncelog import errors
 from oncelog.sync import Client
 from oncelog_cli.laptop.local_cluster import LocalCluster, LocalTls
 from tests.certificates import Authority
+from tests.integration.settled import settled_ends
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -143,9 +144,9 @@ def test_certificates_are_renewed_under_load_without_a_failed_call(secure: Local
         Client(secure.bootstrap_servers, **secure.client_options) as client,
         client.consumer("renewed", auto_offset_reset="earliest") as consumer,
     ):
-        ends = consumer.end_offsets(consumer.assignment())
+        ends = settled_ends(client, "renewed")
         read = 0
-        while any(consumer.position(p) < end for p, end in ends.items()):
+        while any(consumer.position(("renewed", p)) < end for p, end in ends.items()):
             read += len(consumer.getmany(timeout_ms=1_000))
     assert read == sent[0]
     secure.wait_healthy()

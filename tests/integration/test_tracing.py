@@ -87,11 +87,15 @@ def test_a_collector_that_is_down_harms_nothing(spark: Any, traced_cluster: Loca
 
 def test_sigterm_sends_the_last_spans(receiver: OtlpReceiver, tmp_path: Path) -> None:
     flags = ("--otlp-endpoint", receiver.endpoint)
-    with LocalCluster(tmp_path, brokers=1, coordinators=1, flags=flags) as cluster:
+    with LocalCluster(tmp_path, brokers=2, coordinators=1, flags=flags) as cluster:
         with Client(cluster.bootstrap_servers, otlp_endpoint=receiver.endpoint) as client:
             client.admin.create_topic("last", partitions=1)
             client.producer().send("last", b"x").result()
         cluster.stop()
+        ended = {name: process.popen and process.popen.returncode for name, process in cluster.processes.items()}
+        assert (ended["broker-0"], ended["broker-1"]) == (0, 0), (
+            "two that stop together wait for nobody until they are killed"
+        )
         sends = [span for span in receiver.spans if span.name == "send last"]
         (trace_id,) = {span.trace_id for span in sends}
         names = {span.name for span in receiver.trace(trace_id)}

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Protocol, assert_never
 
 from oncelog.errors import OncelogError, StorageError
-from oncelog.trace.trace_context import TRACEPARENT
+from oncelog.trace.transaction_span import inside_of
 from oncelog_partition_leader.core.appends.effects import (
     AppendFailed,
     Broken,
@@ -116,8 +116,8 @@ class LeadershipEffects:
             case RestartSession(broker_id):
                 self._host.taken_out(leadership, broker_id)
             case Enrol(command, needs):
-                TRACEPARENT.set(leadership.observer.context_of(command))  # the trace that enrols
-                self._host.enrol(leadership, needs.name, needs.txn_shard, command.transactional_id)
+                with inside_of(leadership.observer.context_of(command)):  # the trace that enrols
+                    self._host.enrol(leadership, needs.name, needs.txn_shard, command.transactional_id)
             case AppendFailed(error):
                 if leadership.log.failed is not None:
                     self._partition.fail(error)

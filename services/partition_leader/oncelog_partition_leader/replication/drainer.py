@@ -8,6 +8,8 @@ Rule 3: while it drains it gives away every leadership and the controller's role
         not answer requests meanwhile.
 Rule 4: every wait is bounded; a drain that runs out of time is logged as an error, with the work that was left.
 Rule 5: a key that names a former incarnation of this broker is removed as soon as this one is registered.
+Rule 6: a broker that ends without the key gives each leadership away once. One that comes back is from another broker that ends
+        at the same time: the two would hand it to each other until both are killed.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 from oncelog.errors import DrainingElsewhereError, LeaderNotAvailableError, MetadataUnavailableError, OncelogError
-from oncelog.types import BrokerRef
+from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.cluster.registration import learned
 from oncelog_partition_leader.core.cluster.draining import (
     DrainFacts,
@@ -174,10 +176,11 @@ class Drainer:
 
     async def leave(self, budget_ms: int) -> None:
         """Drains before the process ends; returns when it is safe to stop, when waiting is useless, or in time."""
+        given: set[PartitionId] = set()
         try:
             async with asyncio.timeout(max(budget_ms, 1) / 1000):
                 in_line_until_ms = self._clock.monotonic_ms() + budget_ms // 2
-                while not await self._may_stop(in_line_until_ms):
+                while not await self._may_stop(in_line_until_ms, given):
                     await self._wait()
         except TimeoutError:
             _log.error(
@@ -187,7 +190,7 @@ class Drainer:
                 self.remaining(),
             )
 
-    async def _may_stop(self, in_line_until_ms: int) -> bool:
+    async def _may_stop(self, in_line_until_ms: int, given: set[PartitionId]) -> bool:
         try:
             if not self._me().incarnation:
                 return True
@@ -198,9 +201,11 @@ class Drainer:
             _log.warning("handing over without being the one that drains: %s", error)
         except OncelogError as error:
             _log.warning("drain: %s", error)
-        await self._give_away()
+        if self.active:
+            given.clear()
+        await self._give_away(given)
         left = self.remaining()
-        may_stop = leaving(left)
+        may_stop = leaving(left, came_back=len(given & self._led_in_view()))
         if may_stop is Leaving.ALONE:
             _log.warning("nobody is there to take over: broker %d stops with %s", self._me().broker_id, left)
         return may_stop is not Leaving.WAIT
@@ -227,7 +232,7 @@ class Drainer:
         was_done = False
         try:
             while self.active:
-                await self._give_away()
+                await self._give_away(set())
                 left = self.remaining()
                 if left.done != was_done:
                     was_done = left.done
@@ -238,23 +243,28 @@ class Drainer:
         _log.info("broker %d drains no more", self._me().broker_id)
         self.look()
 
-    async def _give_away(self) -> None:
+    def _led_in_view(self) -> set[PartitionId]:
+        return {partition for partition, entry in self._view.partitions.items() if entry.value.leader == self._me()}
+
+    async def _give_away(self, given: set[PartitionId]) -> None:
+        """Gives away the controller's role, and the leaderships but for those that were `given` away before; notes them."""
         try:
             await self._resign()
         except OncelogError as error:
             _log.warning("giving up the controller's role: %s", error)
         async with self._giving:  # the writes of `leave` and `_work` would conflict
-            await self._give_leaderships_away()
+            await self._give_leaderships_away(given)
 
-    async def _give_leaderships_away(self) -> None:
+    async def _give_leaderships_away(self, given: set[PartitionId]) -> None:
         was_active = self.active
-        led = list(self._replicas.led)
+        led = [leadership for leadership in self._replicas.led if leadership.partition not in given]
         for number, together in enumerate(turns(led, lambda leadership: leadership.topic in INTERNAL_TOPICS)):
             if number:
                 await asyncio.sleep(_PAUSE_S)
             if was_active and not self.active:
                 return
             await self._replicas.hand_over.give_away(together, leaves=False)
+            given |= {leadership.partition for leadership in together} - self._led_in_view()
 
     async def _wait(self) -> None:
         try:

@@ -110,6 +110,13 @@ def test_an_effect_is_carried_out_by_the_part_that_it_is_for(kind: type) -> None
     assert Around().carry_out(effect) == told
 
 
+def test_the_trace_of_an_enrolment_is_not_that_of_what_follows() -> None:
+    around, seen = Around(), []
+    around.appended = lambda _leadership: seen.append(TRACEPARENT.get())  # type: ignore[method-assign]
+    around.carry_out(Enrol(command(7, txn=(7, 1)), NeedsEnrolment(ONE, 3)), SendToFollowers())
+    assert seen == [""]
+
+
 def test_commands_are_answered_in_the_order_of_the_effects() -> None:
     around, finished, failed, committed = Around(), command(), command(), command()
     finished.answer = committed.answer = Written(4, 0, 0, False)

@@ -172,7 +172,7 @@ def test_a_few_at_a_time_and_users_leaderships_first() -> None:
         draining.replicas.hand_over = SimpleNamespace(give_away=give_away)
         draining.leads(P0, topic=TRANSACTION_TOPIC)
         draining.leads(*[P1] * 11)
-        await draining.drainer._give_away()
+        await draining.drainer._give_away(set())
         assert [len(some) for some in given] == [5, 5, 2]
         assert given[-1] == ["t", TRANSACTION_TOPIC]
 
@@ -273,3 +273,23 @@ def test_who_is_not_registered_stops_at_once() -> None:
         assert await took_s(draining.drainer.leave(10_000)) == 0
 
     run(scenario)
+
+
+def test_what_it_has_given_away_and_gets_back_is_from_one_that_ends_as_well() -> None:
+    """In a cluster of two nobody holds the key: both gave everything to each other until they were killed."""
+
+    async def scenario(draining: Draining) -> None:
+        place = draining.place
+        await place.lead(P0, replicas=(0, 1), isr=(0, 1))
+        await place.lead(P1, replicas=(0, 1), isr=(0,))  # for this one it waits
+        draining.leads(P0, P1)
+        leaving = asyncio.ensure_future(took_s(draining.drainer.leave(10_000)))
+        while (await place.state()).leader != place.ref(1):
+            await place.view.changed()
+        await place.lead(P0, replicas=(0, 1), isr=(0, 1))
+        await place.lead(P1, replicas=(0, 1), isr=(0, 1))
+        assert await leaving < 2
+        assert (await place.state(P1)).leader == place.ref(1)
+        assert (await place.state()).leader == place.ref(0), "it is not given away again"
+
+    run(scenario, brokers=2)

@@ -8,6 +8,8 @@ Rule 3: a drain is skipped in a cluster of fewer than three brokers, and by the 
 Rule 4: one broker drains at a time: the key in etcd names the incarnation that does. A broker that finds it held by a living
         one waits; a key that a former incarnation of this broker left is removed.
 Rule 5: users' partitions are handed over before the cluster's own, on which they depend.
+Rule 6: a process that is about to end does not wait for brokers that end as well: when all that it leads has come back, it
+        stops.
 """
 
 from __future__ import annotations
@@ -146,14 +148,18 @@ class Leaving(Enum):
 
     WAIT = "others can still take something over"
     SAFE = "nothing depends on it any more"
-    ALONE = "no registered broker could take over what is left: waiting is useless"
+    ALONE = "no broker that stays could take over what is left: waiting is useless"
 
 
-def leaving(left: Remaining) -> Leaving:
-    """Returns whether the process may stop, by what it must still hand over."""
+def leaving(left: Remaining, came_back: int) -> Leaving:
+    """Returns whether the process may stop, by what it must still hand over.
+
+    `came_back`: leaderships that it has handed over and got back, from brokers that stop as well (rule 6).
+    """
     if left.done:
         return Leaving.SAFE
-    return Leaving.WAIT if left.can_improve else Leaving.ALONE
+    nobody_stays = 0 < left.leaderships <= came_back
+    return Leaving.WAIT if left.can_improve and not nobody_stays else Leaving.ALONE
 
 
 def turns(led: Sequence[T], is_internal: Callable[[T], bool]) -> Iterator[Sequence[T]]:

@@ -119,18 +119,20 @@ def test_only_the_key_of_a_former_incarnation_is_left_over(facts: DrainFacts) ->
 
 
 @pytest.mark.parametrize(
-    ("counts", "expected"),
+    ("counts", "came_back", "expected"),
     [
-        (Remaining(0, 0, False), Leaving.SAFE),
-        (Remaining(0, 0, True), Leaving.SAFE),
-        (Remaining(1, 0, True), Leaving.WAIT),
-        (Remaining(0, 1, True), Leaving.WAIT),
-        (Remaining(1, 0, False), Leaving.ALONE),
-        (Remaining(0, 1, False), Leaving.ALONE),
+        (Remaining(0, 0, False), 0, Leaving.SAFE),
+        (Remaining(0, 0, True), 0, Leaving.SAFE),
+        (Remaining(1, 0, True), 0, Leaving.WAIT),
+        (Remaining(0, 1, True), 0, Leaving.WAIT),
+        (Remaining(1, 0, False), 0, Leaving.ALONE),
+        (Remaining(0, 1, False), 0, Leaving.ALONE),
+        (Remaining(2, 0, True), 1, Leaving.WAIT),
+        (Remaining(2, 1, True), 2, Leaving.ALONE),
     ],
 )
-def test_a_process_waits_only_while_that_helps(counts: Remaining, expected: Leaving) -> None:
-    assert leaving(counts) is expected
+def test_a_process_waits_only_while_that_helps(counts: Remaining, came_back: int, expected: Leaving) -> None:
+    assert leaving(counts, came_back) is expected
 
 
 @pytest.mark.parametrize(
