@@ -51,7 +51,7 @@ class SegmentedLog:
         self._synced_end = state.log_end_offset
         self._failed: StorageError | None = None
         self._generation = 0
-        self._dirty_directory = False
+        self._dirty_directory = state.has_new_names
         self._unsynced: list[Segment] = []
         self._checkpoints: list[Checkpoint] = []
         self._since_checkpoint = self._uncovered_bytes()
@@ -138,7 +138,7 @@ class SegmentedLog:
         assert end <= self._log_end, "a recovery point is never above the log end"
         if end > self._synced_end:
             self._synced_end = end
-            self._point.note(end)
+            self._dirty_directory = self._point.note(end) or self._dirty_directory
         await self._store_checkpoints(generation)
         return self._synced_end
 

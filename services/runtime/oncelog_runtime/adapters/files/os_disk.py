@@ -5,6 +5,7 @@ Rule 1: one process at a time: the root is locked with flock, which the kernel r
 Rule 2: names become durable with `sync_dir`, bytes with `DiskFile.sync`; nothing else is promised.
 Rule 3: new files and folders are accessible to their owner only (`private_files`).
 Rule 4: syncs have threads of their own, so that a slow recovery or cold read never delays an acknowledgement.
+Rule 5: at most one sync of a directory is in flight; callers that arrive during it share the next one.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar
+from weakref import WeakValueDictionary
 
 from oncelog.errors import StorageError
-from oncelog_runtime.adapters.files.os_file import OsFile, mapped
+from oncelog_runtime.adapters.files.os_file import OsFile, mapped, taken
 from oncelog_runtime.adapters.files.private_files import FILE_MODE, make_folders, open_private, take_folder
 from oncelog_runtime.ports import DiskSpace
 
@@ -48,7 +50,10 @@ class OsDisk:
             self._lock_fd = self._lock()
         self._sync_pool = ThreadPoolExecutor(sync_threads, thread_name_prefix="disk-sync")
         self._work_pool = ThreadPoolExecutor(work_threads, thread_name_prefix="disk-work")
-        self._atomic: dict[str, asyncio.Lock] = {}
+        self._alone: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
+        """One at a time: the writers of a small file, and the syncs of a directory. Locks that nobody holds are forgotten."""
+        self._dir_syncs: dict[Path, asyncio.Task[None]] = {}
+        """Syncs of directories that have not begun."""
         self.slow_writes = 0
         self._boot_id = _boot_id()
 
@@ -131,14 +136,25 @@ class OsDisk:
     async def write_atomic(self, path: str, data: bytes) -> None:
         """Replaces a small file: temporary file, sync, rename, sync of the directory."""
         full = self._full(path)
-        async with self._atomic.setdefault(path, asyncio.Lock()):
+        alone = self._alone.setdefault(full, asyncio.Lock())
+        async with alone:
             with mapped(path):
                 await asyncio.get_running_loop().run_in_executor(self._sync_pool, _replace, full, data)
 
     async def sync_dir(self, path: str) -> None:
         """Makes created, renamed and removed names of a directory durable."""
         full = self._full(path)
+        sync = self._dir_syncs.get(full)
+        if sync is None:
+            sync = self._dir_syncs[full] = asyncio.create_task(self._sync_dir_next(full), name=f"sync {path}")
+            sync.add_done_callback(taken)
         with mapped(path):
+            await asyncio.shield(sync)
+
+    async def _sync_dir_next(self, full: Path) -> None:
+        alone = self._alone.setdefault(full, asyncio.Lock())
+        async with alone:
+            del self._dir_syncs[full]  # it begins now: whoever comes later needs another one
             await asyncio.get_running_loop().run_in_executor(self._sync_pool, _sync_directory, full)
 
     async def run(self, work: Callable[[], T]) -> T:

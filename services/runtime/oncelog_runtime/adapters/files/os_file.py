@@ -121,7 +121,7 @@ class OsFile:
             if not self._dirty and self._running is None:
                 return
             self._next = asyncio.create_task(self._sync_after(self._running), name=f"sync {self.path}")
-            self._next.add_done_callback(_taken)
+            self._next.add_done_callback(taken)
         await asyncio.shield(self._next)
 
     async def _sync_after(self, before: asyncio.Task[None] | None) -> None:
@@ -173,7 +173,7 @@ class OsFile:
             raise StorageError(f"the file is broken: {self._broken}", reason="broken", path=self.path)
 
 
-def _taken(task: asyncio.Task[None]) -> None:
-    """Retrieves the exception: all waiters may be gone, and the file remembers the failure."""
+def taken(task: asyncio.Task[None]) -> None:
+    """Retrieves the exception of a shared sync: all who waited for it may be gone."""
     if not task.cancelled():
         task.exception()
