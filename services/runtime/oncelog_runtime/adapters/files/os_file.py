@@ -50,7 +50,9 @@ def storage_error(error: OSError, path: str) -> StorageError:
 class OsFile:
     """Implements `oncelog_runtime.ports.DiskFile`. `on_slow` is called after each append that took over 50 ms."""
 
-    def __init__(self, full_path: Path, path: str, create: bool, pool: Executor, on_slow: Callable[[], None]) -> None:
+    def __init__(
+        self, full_path: str | Path, path: str, create: bool, pool: Executor, on_slow: Callable[[], None]
+    ) -> None:
         with mapped(path):
             self._fd = os.open(full_path, os.O_RDWR | (os.O_CREAT if create else 0), FILE_MODE)
             self._size = os.fstat(self._fd).st_size
