@@ -89,7 +89,7 @@ def test_a_watch_whose_position_was_compacted_lists_again(etcd_endpoint: str) ->
         async def listing() -> Listing:
             return stale.pop() if stale else await store.list("/compacted/")
 
-        watch = EtcdWatch(lambda: (store._client.channel, None), listing, "/compacted/")
+        watch = EtcdWatch(lambda: (store.streams(), None), listing, "/compacted/")
         assert await anext(watch) == Listing((), old.revision)
         again = await anext(watch)
         assert isinstance(again, Listing)
@@ -113,7 +113,7 @@ def test_a_watch_that_is_ahead_of_a_restored_etcd_lists_again(etcd_endpoint: str
         async def listing() -> Listing:
             return before.pop() if before else await store.list("/behind/")
 
-        watch = EtcdWatch(lambda: (store._client.channel, None), listing, "/behind/")
+        watch = EtcdWatch(lambda: (store.streams(), None), listing, "/behind/")
         assert await anext(watch) == Listing((), done.revision + 1_000)
         again = await anext(watch)
         assert isinstance(again, Listing)

@@ -145,10 +145,16 @@ class Elections:
                 proposals.append((partition_id, entry.mod_revision, wanted))
             elif self._must_ask(partition_id, entry, brokers):
                 restarted[partition_id] = entry
+        proposals.sort(key=self._has_leader)
         await self._write(proposals)
         if restarted:
             self._asking.update(dict.fromkeys(restarted))
             self._tasks.spawn(self._ask_and_elect(restarted, brokers), "elect-restarted")
+
+    def _has_leader(self, proposal: Proposal) -> bool:
+        """Partitions without a leader come first: of the others only the ISR changes, for which nobody waits."""
+        entry = self._view.partitions.get(proposal[0])
+        return entry is not None and entry.value.leader == proposal[2].leader
 
     def _must_ask(self, partition_id: PartitionId, entry: Entry, brokers: Brokers) -> bool:
         if partition_id in self._asking or not needs_answers(entry.value, brokers):

@@ -99,35 +99,46 @@ class RecoveryPoint:
         self._disk = disk
         self._path = f"{directory}/{RECOVERY_POINT}"
         self._file: DiskFile | None = None
+        self._stored: tuple[int, int] | None = None
+        """The pair that the file says, or its absence; None = not read, or damaged, so that nothing can be added to it."""
         self.end_offset = 0
         self.log_start_offset = 0
 
     def read(self) -> bool:
         """Loads the last good record; False when there is none."""
         if not self._disk.exists(self._path):
+            self._stored = (0, 0)
             return False
         data = self._disk.read_file(self._path)
-        found = False
+        found, is_whole = False, bool(data) and len(data) % _POINT.size == 0
         for position in range(0, len(data) - _POINT.size + 1, _POINT.size):
             end_offset, log_start, crc = _POINT.unpack_from(data, position)
             if crc32c(data[position : position + 16]) != crc:
+                is_whole = False
                 break
             self.end_offset, self.log_start_offset, found = end_offset, log_start, True
+        self._stored = (self.end_offset, self.log_start_offset) if is_whole else None
         return found
 
-    def note(self, end_offset: int) -> None:
+    def is_stored(self, end_offset: int, log_start_offset: int) -> bool:
+        """Returns True when the file, or its absence, said exactly this when it was read."""
+        return self._stored == (end_offset, log_start_offset)
+
+    def note(self, end_offset: int) -> bool:
         """Adds a record, without syncing it: a power cut may leave an older one, which is too low and so harmless.
 
-        A failure to write it is harmless for the same reason.
+        A failure to write it is harmless for the same reason. True when the file is new: its name is not durable yet.
         """
-        self.end_offset = end_offset
+        self.end_offset, is_new = end_offset, False
         try:
             if self._file is None:
+                is_new = not self._disk.exists(self._path)
                 self._file = self._disk.open(self._path, create=True)
             if self._file.size < _POINT_FILE_MAX:
                 self._file.append([_record(end_offset, self.log_start_offset)])
         except StorageError:
             self._close()
+        return is_new
 
     async def store(self, end_offset: int, log_start_offset: int) -> None:
         """Replaces the file, durably. Raises `StorageError`."""

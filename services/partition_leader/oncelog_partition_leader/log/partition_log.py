@@ -110,6 +110,7 @@ class PartitionLog(CompactableLog):
         """Puts new options in force; the expiry of producers changes at the next opening."""
         self._config = config
         self._limits = config.segment_limits
+        self._changed()
 
     # ------------------------------------------------------------ appends
 
@@ -183,6 +184,7 @@ class PartitionLog(CompactableLog):
         try:
             last.file.append(buffers)
             written = True
+            self._changed()
             for header, control in zip(headers, controls, strict=True):
                 self._apply(header, control)
             assert last.file.size == last.index.size, "the index covers exactly the bytes that were written"

@@ -66,6 +66,8 @@ class Recovered:
     log_end_offset: int
     scanned: bool
     lost_tail: bool
+    has_new_names: bool = False
+    """Names in its directory may not be durable yet: the next sync is to include it."""
 
 
 async def recover(disk: Disk, directory: str, config: LogConfig, now_ms: int) -> Recovered:
@@ -74,10 +76,10 @@ async def recover(disk: Disk, directory: str, config: LogConfig, now_ms: int) ->
     await _check_identity(disk, directory, identity)
     await finish_interrupted(disk, directory)
     recovery = _Recovery(disk, directory, config, partition_tag(identity.topic_id, identity.partition))
-    await disk.run(recovery.prepare)
+    await disk.run(recovery.look)
     if recovery.removed:
         await disk.sync_dir(directory)
-    await disk.run(recovery.scan)
+        await disk.run(recovery.scan)
     return await recovery.finish()
 
 
@@ -95,7 +97,8 @@ async def _check_identity(disk: Disk, directory: str, identity: Identity) -> Non
         return
     if proven:
         raise StorageError("this directory belongs to another partition", reason="identity")
-    tags = await disk.run(lambda: _first_tags(disk, directory))
+    has_segments = numbered(disk.list(directory), LOG_SUFFIX)
+    tags = await disk.run(lambda: _first_tags(disk, directory)) if has_segments else set()
     if found is not None and tags and tags == {found.tag}:
         raise StorageError("this directory belongs to another partition", reason="identity")
     if tags - {identity.tag}:
@@ -281,10 +284,18 @@ class _Recovery:
         self._synced = 0
         self._end = 0
         self._lost_tail = False
+        self._is_empty = False
+        """True when there is one segment without a byte: nothing on disk has to be made durable, or written again."""
         self.removed = False
         """True when files were removed: the directory is to be synced before anything is written."""
 
     # ------------------------------------------------------------ what there is
+
+    def look(self) -> None:
+        """Prepares, and scans too, unless the directory has to be synced before."""
+        self.prepare()
+        if not self.removed:
+            self.scan()
 
     def prepare(self) -> None:
         """Reads the small files, removes stray ones, and lists the segments."""
@@ -300,6 +311,7 @@ class _Recovery:
         bases = numbered(self._disk.list(self._directory), LOG_SUFFIX)
         self._segments = [Segment(self._disk, self._directory, base) for base in self._kept(bases)]
         self._check_start()
+        self._is_empty = len(self._segments) == 1 and not self._segments[0].file.size
 
     def _kept(self, bases: list[int]) -> list[int]:
         """Finishes an interrupted retention: keeps the segments from which the log can be recovered, removes older ones."""
@@ -337,7 +349,6 @@ class _Recovery:
         segment = Segment(self._disk, self._directory, self._point.log_start_offset)
         segment.open_new()
         self._segments = [segment]
-        self.removed = True
 
     # ------------------------------------------------------------ what can be trusted, and the rest
 
@@ -464,18 +475,20 @@ class _Recovery:
     async def finish(self) -> Recovered:
         """Replays the producer state, and makes the recovered log durable."""
         try:
-            producers = await self._disk.run(self._producers)
+            producers = self._producers() if self._is_empty else await self._disk.run(self._producers)
         except OncelogError as error:
             if isinstance(error, StorageError):
                 raise
             raise StorageError("the log cannot be replayed", reason="rot", cause=error.message) from error
         scanned = self._first_uncovered < len(self._segments)
-        if scanned:
-            await self._rewrite_tail()
-        await self._disk.sync_dir(self._directory)
+        if not self._is_empty:
+            if scanned:
+                await self._rewrite_tail()
+            await self._disk.sync_dir(self._directory)
         self._epochs.truncate_tail(self._end)
         self._epochs.truncate_head(self._point.log_start_offset)
-        await self._point.store(self._end, self._point.log_start_offset)
+        if not self._point.is_stored(self._end, self._point.log_start_offset):
+            await self._point.store(self._end, self._point.log_start_offset)
         return Recovered(
             self._tag,
             self._segments,
@@ -486,6 +499,7 @@ class _Recovery:
             self._end,
             scanned,
             self._lost_tail,
+            has_new_names=self._is_empty,
         )
 
     async def _rewrite_tail(self) -> None:

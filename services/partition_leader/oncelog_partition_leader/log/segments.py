@@ -9,7 +9,7 @@ Rule 3: only whole segments are deleted, oldest first (`core/retention`), and on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from oncelog.errors import OffsetOutOfRangeError, StorageError
@@ -50,8 +50,9 @@ class SegmentedLog:
         self._log_end = state.log_end_offset
         self._synced_end = state.log_end_offset
         self._failed: StorageError | None = None
+        self._changed: Callable[[], None] = _nothing
         self._generation = 0
-        self._dirty_directory = False
+        self._dirty_directory = state.has_new_names
         self._unsynced: list[Segment] = []
         self._checkpoints: list[Checkpoint] = []
         self._since_checkpoint = self._uncovered_bytes()
@@ -102,6 +103,11 @@ class SegmentedLog:
         due_bytes = _AGED_BYTES if self._is_aged else self._config.checkpoint_bytes
         return self._since_checkpoint >= max(due_bytes, _LOG_PER_SNAPSHOT * large)
 
+    def tell_changes(self, changed: Callable[[], None]) -> None:
+        """Has `changed` called now, and whenever `wants_sync` or `failed` may have become true: idle logs need no look."""
+        self._changed = changed
+        changed()
+
     def _uncovered_bytes(self) -> int:
         """Counts the bytes that no index on disk covers."""
         return sum(segment.index.size - segment.indexed_bytes for segment in self._segments)
@@ -117,6 +123,7 @@ class SegmentedLog:
         self._unsynced.append(old)
         self._segments.append(fresh)
         self._dirty_directory = True
+        self._changed()
 
     # ------------------------------------------------------------ syncs and checkpoints
 
@@ -138,7 +145,7 @@ class SegmentedLog:
         assert end <= self._log_end, "a recovery point is never above the log end"
         if end > self._synced_end:
             self._synced_end = end
-            self._point.note(end)
+            self._dirty_directory = self._point.note(end) or self._dirty_directory
         await self._store_checkpoints(generation)
         return self._synced_end
 
@@ -208,6 +215,7 @@ class SegmentedLog:
         if self._aged_from_ms is None:
             self._aged_from_ms = now_ms
         self._is_aged = now_ms - self._aged_from_ms >= _AGED_MS
+        self._changed()
 
     # ------------------------------------------------------------ retention
 
@@ -279,3 +287,8 @@ class SegmentedLog:
 
     def _fail(self, error: StorageError) -> None:
         self._failed = self._failed or error
+        self._changed()
+
+
+def _nothing() -> None:
+    """Is called while nobody wants to know."""

@@ -92,6 +92,7 @@ class TruncatableLog(ReadableLog):
             raise self._rotten(error) from error
         self.producers.log_start_offset = self.log_start_offset
         self._since_checkpoint = self._uncovered_bytes()
+        self._changed()
 
     async def reset_to(self, offset: int, snapshot: bytes | None) -> None:
         """Drops everything and starts an empty log at `offset`, with the leader's producer state there.

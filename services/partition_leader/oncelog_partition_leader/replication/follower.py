@@ -31,6 +31,7 @@ from oncelog_partition_leader.core.replication.follower_step import (
     FollowerStep,
     acknowledge,
     follower_step,
+    is_told_at_once,
 )
 from oncelog_partition_leader.log.data_dir.disk_room import DiskRoom
 from oncelog_partition_leader.log.data_dir.disk_watch import DiskWatch
@@ -84,7 +85,7 @@ class Follower:
                     raise LeaderNotAvailableError("the replica is busy", partition=item.partition)
                 if _wants_sync(partition, item):  # also without data: else it would join the ISR again
                     self._disk_watch.require_answering()
-                if _step_of(item).waits:
+                if _step_of(item).waits and not _is_told_at_once(partition, item):
                     # A task of its own: a handler that is cancelled half-way must not leave a log half truncated.
                     step = self._step(partition, item, answer, bytes(bulk) if item.reset else b"")
                     steps.append(self._tasks.spawn(step, "follower-step"))
@@ -113,7 +114,12 @@ class Follower:
         batches: Buffer,
         answer: pb.ReplicatePartitionReply,
     ) -> bool:
-        """Appends data, or takes only the high watermark. True when a sync must be awaited before the answer counts."""
+        """Appends data, takes only the high watermark, or tells the log's end. True when a sync must be awaited before the
+        answer counts.
+        """
+        if item.hello:
+            _tell_end(partition, answer)
+            return False
         if item.length:
             if item.base_offset != partition.log.log_end_offset:
                 raise OffsetOutOfRangeError(
@@ -167,8 +173,7 @@ class Follower:
             if _wants_sync(partition, item):
                 await partition.sync.wait(partition.log.log_end_offset)
             _require_session(partition, item)
-            told = partition.told_end()
-            answer.log_end_offset, answer.last_epoch, answer.last_epoch_start = told
+            _tell_end(partition, answer)
         except OncelogError as error:
             answer.error.CopyFrom(to_detail(error))
         except Exception as error:
@@ -177,6 +182,19 @@ class Follower:
 
 def _step_of(item: pb.ReplicatePartition) -> FollowerStep:
     return follower_step(hello=item.hello, reset=item.reset, truncates=item.HasField("truncate_to"))
+
+
+def _is_told_at_once(partition: LocalPartition, item: pb.ReplicatePartition) -> bool:
+    return is_told_at_once(
+        _step_of(item),
+        wants_sync=_wants_sync(partition, item),
+        synced_end=partition.sync.synced_end,
+        log_end=partition.log.log_end_offset,
+    )
+
+
+def _tell_end(partition: LocalPartition, answer: pb.ReplicatePartitionReply) -> None:
+    answer.log_end_offset, answer.last_epoch, answer.last_epoch_start = partition.told_end()
 
 
 def _wants_sync(partition: LocalPartition, item: pb.ReplicatePartition) -> bool:

@@ -4,8 +4,8 @@ Rule 1: a link gathers the waiting data of all its partitions into one request, 
         requests in flight. Their order is the transport's promise; the follower checks it by offset.
 Rule 2: a session (`core/replication/replication_session.py`) ends by any error, lost answer or silence; the next one has a
         greater number, and only its acknowledgements count.
-        A partition that the follower refuses is tried again after growing pauses: a thousand whose logs are still being opened
-        would otherwise be asked for, and refused, twenty times a second each.
+        Sessions begin together, and those that the follower refuses are tried again a few at a time
+        (`core/replication/beginnings.py`).
         Data for a replica that is being moved may have to wait (`moved_replicas`), and holds up no other partition.
 Rule 3: the high watermark goes with the next data, or alone after `watermark_push_delay_ms`; at once to a follower at which
         readers wait. A question whether this broker still leads (`leadership_confirmation`) is answered when the next
@@ -27,6 +27,7 @@ from oncelog.v1 import types_pb2
 from oncelog.wire import methods
 from oncelog.wire.wire_errors import from_detail
 from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.core.replication.beginnings import Beginnings
 from oncelog_partition_leader.core.replication.replication_session import Next, Refusal, is_silence, refusal
 from oncelog_partition_leader.partition.leadership import Leadership
 from oncelog_partition_leader.replication.feed import Feed
@@ -37,8 +38,7 @@ from oncelog_runtime.process.bugs import Bugs
 from oncelog_runtime.process.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
-_DOUBLINGS_MAX: Final = 3
-"""The pause after a refusal doubles so often, to 400 ms: what a follower that is ready again waits at most."""
+_NEVER_MS: Final = -1
 
 
 class LinkHost(Protocol):
@@ -89,6 +89,9 @@ class FollowerLink:
         self._idle: deque[asyncio.Future[None]] = deque()
         self._paused = False
         self._timer: asyncio.TimerHandle | None = None
+        self._beginnings: Beginnings[Feed] = Beginnings(host.config.replicate_backoff_ms)
+        self._begins_ms = _NEVER_MS
+        """When a timer looks at the sessions that wait to begin."""
         for number in range(host.config.replicate_in_flight_max):
             tasks.spawn(self._work(), f"replicate-{broker_id}-{name}-{number}")
 
@@ -99,7 +102,8 @@ class FollowerLink:
         entry = self._host.view.brokers.get(self.broker_id)
         feed = Feed(leadership, BrokerRef(self.broker_id, entry.mod_revision if entry is not None else 0))
         self._feeds[leadership] = feed
-        self._mark(feed)
+        self._beginnings.add(feed)
+        self._begin_soon()
 
     def remove(self, leadership: Leadership) -> None:
         """Stops replicating a partition: this broker does not lead it any more."""
@@ -142,7 +146,7 @@ class FollowerLink:
                 feed.ref = ref
                 feed.refusals = 0
                 feed.session.over()
-                self._mark(feed)
+                self._later(feed)  # a few at a time: a process that has just begun opens its logs, and refuses
 
     def _push_watermarks(self) -> None:
         self._timer = None
@@ -150,6 +154,24 @@ class FollowerLink:
         for feed in quiet:
             if feed.has_news:
                 self._mark(feed)
+
+    def _begin(self) -> None:
+        """Begins the sessions that are due, and looks again when others are."""
+        for feed in self._beginnings.due(_now_ms()):
+            self._retry(feed)
+        self._begin_soon()
+
+    def _begin_soon(self) -> None:
+        now_ms = _now_ms()
+        next_ms = self._beginnings.next_ms(now_ms)
+        if next_ms is not None and not now_ms <= self._begins_ms <= next_ms:
+            self._begins_ms = next_ms
+            asyncio.get_running_loop().call_later((next_ms - now_ms) / 1000, self._begin_at, next_ms)
+
+    def _begin_at(self, at_ms: int) -> None:
+        if self._begins_ms == at_ms:
+            self._begins_ms = _NEVER_MS
+        self._begin()
 
     def _mark(self, feed: Feed) -> None:
         self._dirty[feed] = None
@@ -255,7 +277,10 @@ class FollowerLink:
             self._refused(feed, from_detail(answer.error))
             return
         try:
-            feed.refusals = 0
+            if feed.refusals:
+                feed.refusals = 0
+                self._beginnings.accepted()
+                self._begin_soon()
             feed.leadership.confirming.answered(self.broker_id, question)
             feed.answered(answer)
         except StorageError as error:
@@ -326,9 +351,9 @@ class FollowerLink:
         """Tries one partition again after a while, without holding back the others."""
         if not feed.retry:
             feed.retry = True
-            delay_ms = self._host.config.replicate_backoff_ms << min(feed.refusals, _DOUBLINGS_MAX)
+            self._beginnings.refused(feed, feed.refusals, _now_ms())
             feed.refusals += 1
-            asyncio.get_running_loop().call_later(delay_ms / 1000, self._retry, feed)
+            self._begin_soon()
 
     def _hold(self, feed: Feed, wait_ms: int) -> None:
         """Looks at this partition again when it may be sent something."""
@@ -340,6 +365,10 @@ class FollowerLink:
         feed.retry = False
         if self._feeds.get(feed.leadership) is feed:
             self._mark(feed)
+
+
+def _now_ms() -> int:
+    return int(asyncio.get_running_loop().time() * 1000)
 
 
 def _ref(ref: BrokerRef) -> types_pb2.BrokerRef:

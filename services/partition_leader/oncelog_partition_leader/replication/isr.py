@@ -3,6 +3,7 @@
 Rule 1: every write compares the partition key's mod revision, and the registration of each broker that joins.
 Rule 2: a lost answer is neither yes nor no: the same write is repeated until the store says which (the larger ISR
         counts meanwhile). It can succeed once at most, since it names the revision that it replaces.
+Rule 3: writes of many partitions at the same time go in few transactions (`merged_commits`).
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from oncelog_partition_leader.core.replication.replica_set import Isr
 from oncelog_partition_leader.partition.leadership import Leadership
 from oncelog_runtime.metadata.cluster_keys import Partition, broker_key, partition_key
 from oncelog_runtime.metadata.cluster_view import ClusterView, Versioned
+from oncelog_runtime.metadata.merged_commits import MergedCommits
 from oncelog_runtime.ports import Compare, KeyValue, MetadataStore, Put, WallClock
 from oncelog_runtime.process.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
 _RETRY_S = 0.1
-_AT_ONCE = 16
+_AT_ONCE = 1_000
 
 
 class IsrKeeper:
@@ -42,6 +44,7 @@ class IsrKeeper:
         self._clock = clock
         self._tasks = tasks
         self._silent = silent
+        self._commits = MergedCommits(metadata, tasks)
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     def look(self, leadership: Leadership) -> None:
@@ -82,7 +85,7 @@ class IsrKeeper:
         async with self._slots:
             while leadership.ended is None:
                 try:
-                    result = await self._metadata.commit(compares, [Put(key, value)])
+                    result = await self._commits.commit(compares, Put(key, value))
                     if result.succeeded:
                         return KeyValue(key, value, result.revision)
                     return await self._metadata.get(key)

@@ -24,7 +24,7 @@ from oncelog_partition_leader.log.data_dir.custody import Claim, Custody, read_l
 from oncelog_partition_leader.log.data_dir.trash import Trash
 from oncelog_partition_leader.log.log_config import LogConfig
 from oncelog_partition_leader.log.partition_log import PartitionLog
-from oncelog_partition_leader.log.recovery import make_directory, set_aside
+from oncelog_partition_leader.log.recovery import set_aside
 from oncelog_partition_leader.log.tail_cache import TailMemory
 from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_partition_leader.replication.sealing import read_seal, remove_seal
@@ -114,7 +114,7 @@ class LogOpener:
             raise
 
     async def _claim_less(self, directory: str, incarnation: int) -> None:
-        await make_directory(self._disk, directory)
+        self._disk.make_dirs(directory)  # `recover` makes the name durable, before it writes the identity
         await self.lower_claim(directory, incarnation)
 
     def _asides(self, topic: str, partition_id: PartitionId) -> list[str]:

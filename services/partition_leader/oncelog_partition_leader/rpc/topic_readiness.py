@@ -19,6 +19,8 @@ from oncelog_runtime.metadata.cluster_view import ClusterView
 
 _BOUND_S = 2.0
 _AGAIN_S = 0.02
+_AGAIN_MAX_S = 0.16
+"""A broker that opens a thousand logs is asked less and less often: each answer takes time from that."""
 _CALL_TIMEOUT_MS = 1_000
 
 
@@ -74,6 +76,7 @@ async def _wait_for_broker(
     view: ClusterView, transport: Transport, topic: Topic, broker_id: int, numbers: list[int]
 ) -> None:
     TRACEPARENT.set("")  # the repeated calls would only clutter a trace
+    pause_s = _AGAIN_S
     while True:
         address = view.address_of(broker_id)
         if address is None:
@@ -83,7 +86,8 @@ async def _wait_for_broker(
                 return
         except OncelogError:
             pass  # it is busy, or gone: asked again until the bound
-        await asyncio.sleep(_AGAIN_S)
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, _AGAIN_MAX_S)
 
 
 async def _is_ready(transport: Transport, address: str, topic: Topic, numbers: list[int]) -> bool:

@@ -54,6 +54,40 @@ def test_the_last_good_record_counts() -> None:
     run(test)
 
 
+def test_a_file_that_says_the_same_need_not_be_stored_again_unless_it_is_damaged() -> None:
+    async def test(disk: SimDisk) -> None:
+        point = in_directory(disk)
+        assert not point.is_stored(0, 0), "nobody has looked"
+        point.read()
+        assert point.is_stored(0, 0), "without a file that is what the next process finds"
+        assert not point.is_stored(5, 0)
+        await point.store(10, 3)
+        assert point.note(20) is False
+        point.close()
+        again = RecoveryPoint(disk, DIRECTORY)
+        assert again.read()
+        assert again.is_stored(20, 3)
+        assert not again.is_stored(10, 3)
+        disk.open(PATH).truncate(disk.open(PATH).size - 1)
+        torn = RecoveryPoint(disk, DIRECTORY)
+        torn.read()
+        assert not torn.is_stored(10, 3), "a record that is added behind a torn one would not be found"
+
+    run(test)
+
+
+def test_the_first_note_says_that_the_name_of_the_file_is_new() -> None:
+    async def test(disk: SimDisk) -> None:
+        point = in_directory(disk)
+        point.read()
+        assert point.note(10) is True
+        assert point.note(20) is False
+        point.close()
+        assert reread(disk) == (20, 0)
+
+    run(test)
+
+
 def test_what_was_stored_outlives_a_power_cut_and_what_was_noted_may_not() -> None:
     async def test(disk: SimDisk) -> None:
         point = in_directory(disk)

@@ -307,3 +307,58 @@ def test_a_control_batch_that_nobody_can_read_is_rot_and_no_torn_tail() -> None:
         assert refusal.value.context["reason"] == "rot"
 
     run(test)
+
+
+# ---------------------------------------------------------------- what opening costs
+
+
+def counted(disk: SimDisk, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Notes each replacement of a small file and each sync of a directory, in order."""
+    steps: list[str] = []
+    write_atomic, sync_dir = disk.write_atomic, disk.sync_dir
+
+    async def writes(path: str, data: bytes) -> None:
+        steps.append(path.rpartition("/")[2])
+        await write_atomic(path, data)
+
+    async def syncs(path: str) -> None:
+        steps.append(f"sync {path.rpartition('/')[2][:4]}")
+        await sync_dir(path)
+
+    monkeypatch.setattr(disk, "write_atomic", writes)
+    monkeypatch.setattr(disk, "sync_dir", syncs)
+    return steps
+
+
+def test_a_new_log_writes_its_identity_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand logs are created at once, and each sync of theirs is one of the disk's."""
+
+    async def test(disk: SimDisk) -> None:
+        disk.make_dirs("logs")
+        steps = counted(disk, monkeypatch)
+        await open_log(disk)
+        assert [step for step in steps if step != "sync orde"] == ["sync logs", "partition.json"]
+
+    run(test)
+
+
+def test_an_empty_log_that_was_not_closed_is_opened_without_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(disk: SimDisk) -> None:
+        await open_log(disk)
+        steps = counted(disk, monkeypatch)
+        log = await open_log(disk)
+        assert steps == ["sync logs"]
+        assert (log.log_end_offset, log.synced_end_offset, log.lost_tail) == (0, 0, False)
+
+    run(test)
+
+
+def test_the_first_sync_of_a_new_log_makes_the_name_of_its_segment_durable() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk)
+        write(log, batch())
+        await log.sync()
+        again = await open_log(disk.after_power_cut())
+        assert again.log_end_offset == 1
+
+    run(test)

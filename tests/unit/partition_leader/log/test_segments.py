@@ -376,3 +376,29 @@ def test_each_index_is_in_one_of_the_checkpoints_that_wait_for_a_sync() -> None:
         assert state_of(await open_log(disk.after_kill(), SMALL)) == before
 
     run(test)
+
+
+def test_a_log_tells_whenever_a_sync_may_have_become_due() -> None:
+    """Those that tell nothing are not looked at: there are thousands of idle ones."""
+
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, LogConfig(segment_bytes=600, checkpoint_bytes=300))
+        told: list[bool] = []
+        log.tell_changes(lambda: told.append(log.failed is not None))
+        assert told == [False], "what it found when it was opened may be due"
+        for sequence in range(8):
+            before, due = len(told), log.wants_sync
+            write(log, batch(1, sequence))
+            assert len(told) > before or log.wants_sync == due
+        assert log.wants_sync
+        await log.sync()
+        told.clear()
+        await log.truncate_to(log.log_end_offset - 1)
+        assert told, "other bytes are covered by an index now"
+        told.clear()
+        log.reconfigure(LogConfig(segment_bytes=600, checkpoint_bytes=1))
+        assert told
+        log._fail(StorageError("found by a read"))
+        assert told[-1]
+
+    run(test)

@@ -1,7 +1,7 @@
 """Decides about a leader's message at its follower: which step it asks for, and when the answer counts.
 
-Rule 1: a step that rewrites the log (a truncation, a reset) or reports its end waits in a task of its own; data is appended at
-        once, in the order in which it came.
+Rule 1: a step that rewrites the log (a truncation, a reset), or reports its end after a sync, waits in a task of its own; data
+        is appended at once, in the order in which it came.
 Rule 2: in fsync mode only what is on disk is acknowledged. The leader's epoch is synced too, without any answer waiting for it.
 """
 
@@ -31,6 +31,11 @@ def follower_step(*, hello: bool, reset: bool, truncates: bool) -> FollowerStep:
     if truncates:
         return FollowerStep.TRUNCATE
     return FollowerStep.REPORT if hello else FollowerStep.APPEND
+
+
+def is_told_at_once(step: FollowerStep, *, wants_sync: bool, synced_end: int, log_end: int) -> bool:
+    """Returns True for a hello before whose answer nothing has to be synced: thousands of them come in one request."""
+    return step is FollowerStep.REPORT and not (wants_sync and synced_end < log_end)
 
 
 class Acknowledge(Enum):

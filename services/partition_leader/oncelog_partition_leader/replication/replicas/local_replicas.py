@@ -31,6 +31,8 @@ class LocalReplicas:
     led: dict[Leadership, None] = field(default_factory=dict)
     waiting: dict[Leadership, None] = field(default_factory=dict)
     """Those of `led` in which something may time out; others need no look at the clock."""
+    changed: dict[LocalPartition, None] = field(default_factory=dict)
+    """Those whose log may want a sync, or may have failed, since it was looked at (`SegmentedLog.tell_changes`)."""
     unopened: dict[PartitionId, OncelogError] = field(default_factory=dict)
     """Those whose log could not be opened, with the error; they are tried again."""
     busy: dict[PartitionId, None] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Final
 
 from oncelog.errors import OncelogError, StorageError, UnknownTopicError
@@ -101,6 +102,7 @@ class LogKeeper:
         partition = LocalPartition(self._host, partition_id, topic, log, config)
         self._opener.opened(partition)
         self._here.partitions[partition_id] = partition
+        log.tell_changes(partial(self._here.changed.__setitem__, partition, None))
 
     def _done(self, partition_id: PartitionId) -> None:
         self._here.busy.pop(partition_id, None)

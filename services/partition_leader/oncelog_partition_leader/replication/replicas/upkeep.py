@@ -63,11 +63,13 @@ class Upkeep:
                 self._look_at_isr(leadership, live)
             except Exception as error:
                 self._bugs.met("task", error, f"the ISR of {leadership.partition}")
-        for partition in self._here.partitions.values():
+        for partition in list(self._here.changed):
             if partition.failed is None and partition.log.failed is not None:
                 partition.fail(partition.log.failed)  # found by a read, which could not act on it
             elif partition.failed is None and partition.log.wants_sync:
                 partition.sync.request()
+                continue  # looked at again, since the sync may fail to store a checkpoint
+            del self._here.changed[partition]
 
     def _unsettled(self, live: dict[int, int]) -> list[Leadership]:
         """Returns the leaderships that need a look (`ReplicaSet`, rule 8)."""

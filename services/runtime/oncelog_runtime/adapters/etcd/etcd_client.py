@@ -102,6 +102,14 @@ def connect(target: str, timeout_ms: int, tls: Pem | None = None) -> Any:
     )
 
 
+def stream_channel(target: str, tls: Pem | None = None) -> grpc.aio.Channel:
+    """Returns a channel of the running event loop to a `target_of`, for calls that stay open. See `connect` for `tls`."""
+    if tls is None:
+        return grpc.aio.insecure_channel(target, CHANNEL_OPTIONS)
+    credentials = grpc.ssl_channel_credentials(tls.ca, tls.key or None, tls.cert or None)
+    return grpc.aio.secure_channel(target, credentials, CHANNEL_OPTIONS)
+
+
 def prefix_end(prefix: bytes) -> bytes:
     """Returns the range end for all keys with this prefix; `\\0` (= no end) for an empty prefix."""
     stripped = prefix.rstrip(b"\xff")

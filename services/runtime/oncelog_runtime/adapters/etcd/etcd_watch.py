@@ -2,10 +2,9 @@
 compacted.
 
 The watcher of etcd3 0.12 drops all callbacks at the first error, reports nothing, and never resumes (tried). So this
-module drives etcd's own Watch stub, on the same channel, and only keys, values, leases and transactions go through
-etcd3.
+module drives etcd's own Watch stub, and only keys, values, leases and transactions go through etcd3.
 
-Rule 1: the thread only passes raw answers to the loop; parsing happens there.
+Rule 1: the stream is read on the event loop: a thread of gRPC's that waits for an answer wakes up fifteen times a second.
 Rule 2: the position is the revision of the last change that was delivered. After any error the stream is opened again
         at position + 1; after a compaction above it, everything is listed again. A store whose revision is below the
         position was restored from a backup: everything is listed again.
@@ -17,10 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
-from queue import SimpleQueue
 from typing import Any, Final
 
 import grpc
@@ -39,35 +36,27 @@ Raw = rpc_pb2.WatchResponse | None
 
 
 class _Stream:
-    """One Watch call and the thread that reads it. `post` is called on the loop, in order; finally with None."""
+    """One Watch call and the task that reads it. `post` is called in order; finally with None."""
 
     def __init__(self, channel: Any, metadata: Any, request: rpc_pb2.WatchRequest, post: Callable[[Raw], None]) -> None:
-        self._loop = asyncio.get_running_loop()
+        self._request = request
         self._post = post
-        self._requests: SimpleQueue[rpc_pb2.WatchRequest | None] = SimpleQueue()
-        self._requests.put(request)
-        sent = [*(metadata or ()), ("hasleader", "true")]
-        self._call = _STUB(channel).Watch(iter(self._requests.get, None), metadata=sent)
-        threading.Thread(target=self._read, name="etcd-watch", daemon=True).start()
+        self._call = _STUB(channel).Watch(metadata=(*(metadata or ()), ("hasleader", "true")))
+        self._task = asyncio.create_task(self._read(), name="etcd-watch-stream")
 
-    def _read(self) -> None:
+    async def _read(self) -> None:
         try:
-            for answer in self._call:
-                self._hand(answer)
+            await self._call.write(self._request)
+            while (answer := await self._call.read()) is not grpc.aio.EOF:
+                self._post(answer)
         except grpc.RpcError as error:
             _log.info("etcd watch ended: %s", error.code())
         finally:
-            self._hand(None)
-
-    def _hand(self, answer: Raw) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self._post, answer)
-        except RuntimeError:
-            self._call.cancel()  # the loop is closed: there is no reader any more
+            self._post(None)
 
     def close(self) -> None:
-        """Ends the call, and with it both of its threads."""
-        self._requests.put(None)
+        """Ends the call."""
+        self._task.cancel()
         self._call.cancel()
 
 

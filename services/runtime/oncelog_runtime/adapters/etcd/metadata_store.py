@@ -1,7 +1,7 @@
 """The metadata store on etcd.
 
-Keys, values, leases and transactions go through the etcd3 package, whose calls block, in two small thread pools (the
-renewal of a lease must not wait behind slow writes). Watches are in `etcd_watch`.
+Keys, values, leases and transactions go through the etcd3 package, whose calls block, in two small thread pools (a lease must
+not wait behind slow writes). Watches (`etcd_watch`) and renewals of leases are calls on the event loop.
 
 Rule 1: every call has a deadline and every failure is a `MetadataUnavailableError`. A commit whose outcome is unknown
         has unknown="true" in the context; a commit under a lease that is gone has reason="lease_gone", and wrote
@@ -17,7 +17,7 @@ Rule 4: with TLS one endpoint at a time is used, because a certificate is compar
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
@@ -26,15 +26,18 @@ import grpc
 from oncelog.errors import MetadataUnavailableError
 from oncelog.link.grpc_tls import TlsHints, explain_handshake
 from oncelog.link.tls_files import TlsFiles
-from oncelog_runtime.adapters.etcd.etcd_client import connect, etcd3_module, prefix_end, target_of
+from oncelog_runtime.adapters.etcd.etcd_client import connect, etcd3_module, prefix_end, stream_channel, target_of
 from oncelog_runtime.adapters.etcd.etcd_watch import EtcdWatch
-from oncelog_runtime.etcd_wire import rpc_pb2
+from oncelog_runtime.etcd_wire import rpc_pb2, rpc_pb2_grpc
 from oncelog_runtime.ports import Change, CommitResult, Compare, KeyValue, Listing, Put
 
 T = TypeVar("T")
 MAX_OPERATIONS: Final = 128
 """etcd's default bound on the conditions, and on the writes, of one transaction."""
 _LOOKUP_INTERVAL_S: Final = 0.25
+_LEASES: Any = rpc_pb2_grpc.LeaseStub  # generated, untyped
+_ANSWERED: Final = (grpc.Call, grpc.aio.AioRpcError)
+"""Errors that have a status, of blocking calls and of those on the event loop."""
 _HINTS: Final = TlsHints("set etcd_tls_ca_file", "unset etcd_tls_ca_file")
 _CERTAINLY_NOT_WRITTEN: Final = (
     grpc.StatusCode.NOT_FOUND,
@@ -55,11 +58,13 @@ class EtcdMetadata:
         self._turn = 0
         self._target = target_of(self._wanted())
         self._client = connect(self._target, timeout_ms, self._pem)
+        self._streams: grpc.aio.Channel | None = None
         self._lookup: asyncio.Task[None] | None = None
         self._closed = False
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="etcd")
         self._lease_pool = ThreadPoolExecutor(2, thread_name_prefix="etcd-lease")
         self._watches: list[EtcdWatch] = []
+        self._ending: dict[asyncio.Task[None], None] = {}
 
     async def get(self, key: str) -> KeyValue | None:
         """Reads one key, linearizably."""
@@ -83,9 +88,15 @@ class EtcdMetadata:
 
     def watch(self, prefix: str) -> AsyncIterator[Listing | Change]:
         """See `MetadataStore.watch`."""
-        watch = EtcdWatch(lambda: (self._client.channel, self._client.metadata), lambda: self.list(prefix), prefix)
+        watch = EtcdWatch(lambda: (self.streams(), self._client.metadata), lambda: self.list(prefix), prefix)
         self._watches.append(watch)
         return watch
+
+    def streams(self) -> grpc.aio.Channel:
+        """Returns the channel of calls that stay open, which is made when it is needed, on the running event loop."""
+        if self._streams is None:
+            self._streams = stream_channel(self._target, self._pem)
+        return self._streams
 
     async def grant_lease(self, ttl_ms: int) -> int:
         """Grants a lease and returns its id; the time is rounded up to whole seconds, at least two."""
@@ -94,9 +105,33 @@ class EtcdMetadata:
         return int(lease.id)
 
     async def keep_alive(self, lease_id: int) -> int:
-        """Renews once; returns the new time to live in ms, 0 when the lease is gone."""
-        answer = await self._call(self._lease_pool, lambda: _first(self._client.refresh_lease(lease_id)))
-        return int(answer.TTL) * 1000
+        """Renews once; returns the new time to live in ms, 0 when the lease is gone.
+
+        On the event loop: etcd3 starts a thread for each renewal, and there is one every second.
+        """
+        if self._closed:
+            raise MetadataUnavailableError("the metadata client is closed")
+        client = self._client
+        try:
+            async with asyncio.timeout(self._timeout_ms / 1000):
+                return int((await self._renewed(lease_id)).TTL) * 1000
+        except TimeoutError as error:
+            raise _doubt("no answer in time", unknown=False) from error
+        except (grpc.RpcError, ValueError) as error:
+            explained = self._explained(error, unknown=False)
+            self._failed(client)
+            raise explained from error
+
+    async def _renewed(self, lease_id: int) -> Any:
+        call = _LEASES(self.streams()).LeaseKeepAlive(metadata=self._client.metadata)
+        try:
+            await call.write(rpc_pb2.LeaseKeepAliveRequest(ID=lease_id))
+            answer = await call.read()
+        finally:
+            call.cancel()
+        if answer is grpc.aio.EOF:
+            raise ValueError("etcd ended the call without an answer")
+        return answer
 
     async def revoke_lease(self, lease_id: int) -> None:
         """Ends a lease and deletes its keys; an unknown lease is no error."""
@@ -120,6 +155,8 @@ class EtcdMetadata:
         for watch in self._watches:
             await watch.aclose()
         self._watches.clear()
+        if self._streams is not None:
+            await self._streams.close()
         self._client.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._lease_pool.shutdown(wait=False, cancel_futures=True)
@@ -178,24 +215,26 @@ class EtcdMetadata:
     def _reconnect(self, target: str) -> None:
         self._target = target
         old, self._client = self._client, connect(target, self._timeout_ms, self._pem)
-        asyncio.get_running_loop().call_later(2 * self._timeout_ms / 1000, old.close)
+        loop, delay_s = asyncio.get_running_loop(), 2 * self._timeout_ms / 1000
+        loop.call_later(delay_s, old.close)
+        streams, self._streams = self._streams, None
+        if streams is not None:
+            loop.call_later(delay_s, self._end_streams, streams)
+
+    def _end_streams(self, streams: grpc.aio.Channel) -> None:
+        ending = asyncio.get_running_loop().create_task(streams.close(), name="etcd-old-streams")
+        self._ending[ending] = None
+        ending.add_done_callback(self._ending.pop)
 
     def _explained(self, error: Exception, unknown: bool) -> MetadataUnavailableError:
         explained = _unavailable(error, unknown)
-        details = error.details() if isinstance(error, grpc.Call) else _details_of(error.__context__)
+        details = _details_of(error if isinstance(error, _ANSWERED) else error.__context__)
         paths = self._tls.paths if self._tls is not None else None
-        failure = explain_handshake("etcd", details or "", paths, _HINTS)
+        failure = explain_handshake("etcd", details, paths, _HINTS)
         if failure is not None:
             explained.message = failure.sentence
             explained.context["tls"] = "refused" if failure.certain else "perhaps"
         return explained
-
-
-def _first(answers: Iterator[Any]) -> Any:
-    """Raises `ValueError` when there is none: a `StopIteration` cannot be handed from a thread to a future."""
-    for answer in answers:
-        return answer
-    raise ValueError("etcd ended the call without an answer")
 
 
 def _doubt(message: str, unknown: bool, **context: str) -> MetadataUnavailableError:
@@ -207,7 +246,7 @@ def _doubt(message: str, unknown: bool, **context: str) -> MetadataUnavailableEr
 def _unavailable(error: Exception, unknown: bool) -> MetadataUnavailableError:
     """Translates an error. etcd3 wraps some statuses in its own exceptions; the status is then in their context."""
     source = error if isinstance(error, grpc.RpcError) else error.__context__
-    code = source.code() if isinstance(source, grpc.Call) else None
+    code = source.code() if isinstance(source, _ANSWERED) else None
     if code is grpc.StatusCode.NOT_FOUND:
         return MetadataUnavailableError("the lease is gone", reason="lease_gone")
     reason = code.name.lower() if code is not None else type(error).__name__
@@ -215,7 +254,7 @@ def _unavailable(error: Exception, unknown: bool) -> MetadataUnavailableError:
 
 
 def _details_of(cause: BaseException | None) -> str:
-    return str(cause.details()) if isinstance(cause, grpc.Call) else ""
+    return str(cause.details() or "") if isinstance(cause, _ANSWERED) else ""
 
 
 def _key_value(kv: Any) -> KeyValue:

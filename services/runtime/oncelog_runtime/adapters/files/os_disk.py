@@ -5,6 +5,7 @@ Rule 1: one process at a time: the root is locked with flock, which the kernel r
 Rule 2: names become durable with `sync_dir`, bytes with `DiskFile.sync`; nothing else is promised.
 Rule 3: new files and folders are accessible to their owner only (`private_files`).
 Rule 4: syncs have threads of their own, so that a slow recovery or cold read never delays an acknowledgement.
+Rule 5: at most one sync of a directory is in flight; callers that arrive during it share the next one.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import shutil
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
+from weakref import WeakValueDictionary
 
 from oncelog.errors import StorageError
-from oncelog_runtime.adapters.files.os_file import OsFile, mapped
+from oncelog_runtime.adapters.files.os_file import OsFile, mapped, taken
 from oncelog_runtime.adapters.files.private_files import FILE_MODE, make_folders, open_private, take_folder
 from oncelog_runtime.ports import DiskSpace
 
@@ -41,6 +44,7 @@ class OsDisk:
         self, root: Path | str, sync_threads: int = 2, work_threads: int = 2, *, is_guest: bool = False
     ) -> None:
         self._root = Path(root)
+        self._base = str(root)
         self._lock_fd = -1
         if not is_guest:
             with mapped(str(root)):
@@ -48,7 +52,10 @@ class OsDisk:
             self._lock_fd = self._lock()
         self._sync_pool = ThreadPoolExecutor(sync_threads, thread_name_prefix="disk-sync")
         self._work_pool = ThreadPoolExecutor(work_threads, thread_name_prefix="disk-work")
-        self._atomic: dict[str, asyncio.Lock] = {}
+        self._alone: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """One at a time: the writers of a small file, and the syncs of a directory. Locks that nobody holds are forgotten."""
+        self._dir_syncs: dict[str, asyncio.Task[None]] = {}
+        """Syncs of directories that have not begun."""
         self.slow_writes = 0
         self._boot_id = _boot_id()
 
@@ -83,7 +90,7 @@ class OsDisk:
 
     def exists(self, path: str) -> bool:
         """True for a file or a directory."""
-        return self._full(path).exists()
+        return os.path.exists(self._full(path))
 
     def list(self, path: str) -> list[str]:
         """Returns the names in a directory, sorted; empty when it does not exist."""
@@ -98,29 +105,30 @@ class OsDisk:
     def make_dirs(self, path: str) -> None:
         """Creates a directory and its parents."""
         with mapped(path):
-            make_folders(self._full(path))
+            make_folders(Path(self._full(path)))
 
     def remove(self, path: str) -> None:
         """Removes a file or a whole directory; a missing one is no error."""
         full = self._full(path)
         with mapped(path):
-            if full.is_dir():
+            if os.path.isdir(full):
                 shutil.rmtree(full)
             else:
-                full.unlink(missing_ok=True)
+                with suppress(FileNotFoundError):
+                    os.unlink(full)
 
     def rename(self, old: str, new: str) -> None:
         """Renames a file or a directory atomically. Raises `StorageError` when `new` is a directory."""
         target = self._full(new)
-        if target.is_dir():
+        if os.path.isdir(target):
             raise StorageError("a directory is in the way", reason="io", path=new)
         with mapped(old):
-            self._full(old).rename(target)
+            os.rename(self._full(old), target)
 
     def read_file(self, path: str) -> bytes:
         """Returns the whole file. Raises `StorageError` when absent."""
-        with mapped(path):
-            return self._full(path).read_bytes()
+        with mapped(path), open(self._full(path), "rb") as file:
+            return file.read()
 
     def space(self) -> DiskSpace:
         """Returns the space on the volume, without the part reserved for root."""
@@ -131,41 +139,51 @@ class OsDisk:
     async def write_atomic(self, path: str, data: bytes) -> None:
         """Replaces a small file: temporary file, sync, rename, sync of the directory."""
         full = self._full(path)
-        async with self._atomic.setdefault(path, asyncio.Lock()):
+        alone = self._alone.setdefault(full, asyncio.Lock())
+        async with alone:
             with mapped(path):
                 await asyncio.get_running_loop().run_in_executor(self._sync_pool, _replace, full, data)
 
     async def sync_dir(self, path: str) -> None:
         """Makes created, renamed and removed names of a directory durable."""
         full = self._full(path)
+        sync = self._dir_syncs.get(full)
+        if sync is None:
+            sync = self._dir_syncs[full] = asyncio.create_task(self._sync_dir_next(full), name=f"sync {path}")
+            sync.add_done_callback(taken)
         with mapped(path):
+            await asyncio.shield(sync)
+
+    async def _sync_dir_next(self, full: str) -> None:
+        alone = self._alone.setdefault(full, asyncio.Lock())
+        async with alone:
+            del self._dir_syncs[full]  # it begins now: whoever comes later needs another one
             await asyncio.get_running_loop().run_in_executor(self._sync_pool, _sync_directory, full)
 
     async def run(self, work: Callable[[], T]) -> T:
         """Runs blocking work in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._work_pool, work)
 
-    def _full(self, path: str) -> Path:
-        parts = [part for part in path.split("/") if part not in ("", ".")]
-        if path.startswith("/") or ".." in parts:
+    def _full(self, path: str) -> str:
+        if path.startswith("/") or ".." in path.split("/"):
             raise ValueError(f"paths are relative to the data directory, not {path!r}")
-        return self._root.joinpath(*parts)
+        return os.path.normpath(f"{self._base}/{path}")  # not a `Path`, which takes more time than what is done with it
 
     def _count_slow(self) -> None:
         self.slow_writes += 1
 
 
-def _replace(path: Path, data: bytes) -> None:
-    temporary = path.with_name(path.name + ".tmp")
+def _replace(path: str, data: bytes) -> None:
+    temporary = path + ".tmp"
     with open(temporary, "wb", opener=open_private) as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-    temporary.replace(path)
-    _sync_directory(path.parent)
+    os.replace(temporary, path)
+    _sync_directory(os.path.dirname(path))
 
 
-def _sync_directory(path: Path) -> None:
+def _sync_directory(path: str) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)

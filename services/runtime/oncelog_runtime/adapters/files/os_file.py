@@ -50,7 +50,9 @@ def storage_error(error: OSError, path: str) -> StorageError:
 class OsFile:
     """Implements `oncelog_runtime.ports.DiskFile`. `on_slow` is called after each append that took over 50 ms."""
 
-    def __init__(self, full_path: Path, path: str, create: bool, pool: Executor, on_slow: Callable[[], None]) -> None:
+    def __init__(
+        self, full_path: str | Path, path: str, create: bool, pool: Executor, on_slow: Callable[[], None]
+    ) -> None:
         with mapped(path):
             self._fd = os.open(full_path, os.O_RDWR | (os.O_CREAT if create else 0), FILE_MODE)
             self._size = os.fstat(self._fd).st_size
@@ -121,7 +123,7 @@ class OsFile:
             if not self._dirty and self._running is None:
                 return
             self._next = asyncio.create_task(self._sync_after(self._running), name=f"sync {self.path}")
-            self._next.add_done_callback(_taken)
+            self._next.add_done_callback(taken)
         await asyncio.shield(self._next)
 
     async def _sync_after(self, before: asyncio.Task[None] | None) -> None:
@@ -173,7 +175,7 @@ class OsFile:
             raise StorageError(f"the file is broken: {self._broken}", reason="broken", path=self.path)
 
 
-def _taken(task: asyncio.Task[None]) -> None:
-    """Retrieves the exception: all waiters may be gone, and the file remembers the failure."""
+def taken(task: asyncio.Task[None]) -> None:
+    """Retrieves the exception of a shared sync: all who waited for it may be gone."""
     if not task.cancelled():
         task.exception()

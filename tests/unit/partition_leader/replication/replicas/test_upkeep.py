@@ -106,12 +106,31 @@ def test_isrs_seals_and_syncs_are_looked_after() -> None:
         led = s.leads()
         partition = s.parts.replica(sync=noting(), leadership=led)
         partition.log.wants_sync = True
+        s.here.changed[partition] = None
         s.upkeep.look_at_isrs()
         assert (s.parts.host.isr.calls, s.sealer.calls) == ([("look", led)], [("look", partition)])  # type: ignore[attr-defined]
         assert partition.sync.calls == [("request", None)]
         partition.log.failed = StorageError("found by a read")
         s.upkeep.look_at_isrs()
         assert partition.calls == [("fail", partition.log.failed)]
+
+    run(scenario)
+
+
+def test_a_log_is_looked_at_until_it_wants_nothing_and_again_when_it_has_changed() -> None:
+    async def scenario(place: Place) -> None:
+        s = Keeping(place)
+        partition = s.parts.replica(sync=noting())
+        partition.log.wants_sync = True
+        s.upkeep.look_at_isrs()
+        assert partition.sync.calls == [], "it has not said that it changed"
+        s.here.changed[partition] = None
+        s.upkeep.look_at_isrs()
+        s.upkeep.look_at_isrs()
+        assert len(partition.sync.calls) == 2, "a checkpoint that could not be stored stays due"
+        partition.log.wants_sync = False
+        s.upkeep.look_at_isrs()
+        assert s.here.changed == {}
 
     run(scenario)
 

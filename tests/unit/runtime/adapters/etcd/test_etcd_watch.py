@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from queue import SimpleQueue
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
@@ -20,24 +19,29 @@ from oncelog_runtime.ports import Change, KeyValue, Listing
 class Call:
     """One stream: what was asked, and what is answered until `None` or an error."""
 
-    def __init__(self, requests: Iterator[Any], metadata: Any) -> None:
-        self.request = next(requests).create_request
+    def __init__(self, opened: asyncio.Queue[Call], metadata: Any) -> None:
+        self.request: Any = None
         self.metadata = metadata
         self.is_cancelled = False
-        self._answers: SimpleQueue[Any] = SimpleQueue()
+        self._opened = opened
+        self._answers: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def write(self, request: Any) -> None:
+        self.request = request.create_request
+        self._opened.put_nowait(self)
+
+    async def read(self) -> Any:
+        answer = await self._answers.get()
+        if isinstance(answer, Exception):
+            raise answer
+        return grpc.aio.EOF if answer is None else answer
 
     def answer(self, revision: int, *events: kv_pb2.Event, **more: Any) -> None:
         header = rpc_pb2.ResponseHeader(revision=revision)
-        self._answers.put(rpc_pb2.WatchResponse(header=header, events=events, **more))
+        self._answers.put_nowait(rpc_pb2.WatchResponse(header=header, events=events, **more))
 
     def end(self, error: Exception | None = None) -> None:
-        self._answers.put(error)
-
-    def __iter__(self) -> Iterator[Any]:
-        while (answer := self._answers.get()) is not None:
-            if isinstance(answer, Exception):
-                raise answer
-            yield answer
+        self._answers.put_nowait(error)
 
     def cancel(self) -> None:
         self.is_cancelled = True
@@ -72,10 +76,8 @@ class World:
             raise found
         return found
 
-    def Watch(self, requests: Iterator[Any], metadata: Any) -> Call:
-        call = Call(requests, metadata)
-        self.opened.put_nowait(call)
-        return call
+    def Watch(self, metadata: Any) -> Call:
+        return Call(self.opened, metadata)
 
     async def stream(self) -> Call:
         """The next stream that the watch opens, which has begun."""

@@ -56,11 +56,30 @@ class Client:
 
     get_response = lease = revoke_lease = _ask
 
-    def refresh_lease(self, lease_id: int) -> Any:
-        return iter([self._ask(lease_id)] if self.etcd.says is not None else [])
-
     def close(self) -> None:
         self.is_closed = True
+
+
+class Renewal:
+    """Stands in for one call of the lease's stub."""
+
+    def __init__(self, etcd: Etcd) -> None:
+        self.etcd, self.is_cancelled = etcd, False
+        etcd.renewals.append(self)
+
+    async def write(self, request: Any) -> None:
+        self.etcd.asked.append(request.ID)
+
+    async def read(self) -> Any:
+        says = self.etcd.says
+        if isinstance(says, threading.Event):
+            await asyncio.sleep(60)
+        if isinstance(says, Exception):
+            raise says
+        return grpc.aio.EOF if says is None else says
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
 
 
 class Etcd:
@@ -70,6 +89,7 @@ class Etcd:
         self.says: Any = None
         self.asked: list[Any] = []
         self.clients: list[Client] = []
+        self.renewals: list[Renewal] = []
         self.was_dialled_anew = asyncio.Event()
         self.target_of: Callable[[Any], str] = ",".join
 
@@ -84,6 +104,8 @@ class Etcd:
 def etcd(monkeypatch: pytest.MonkeyPatch) -> Etcd:
     etcd = Etcd()
     monkeypatch.setattr(metadata_store, "connect", etcd.connect)
+    leases = SimpleNamespace(LeaseKeepAlive=lambda metadata: Renewal(etcd))
+    monkeypatch.setattr(metadata_store, "_LEASES", lambda _channel: leases)
     monkeypatch.setattr(metadata_store, "target_of", lambda endpoints: etcd.target_of(endpoints))
     return etcd
 
@@ -189,14 +211,27 @@ def test_leases_live_whole_seconds_and_one_that_is_gone_has_none_left(etcd: Etcd
 
 
 def test_a_renewal_that_etcd_ends_without_an_answer_is_a_failure_at_once(etcd: Etcd) -> None:
-    """A `StopIteration` reaches no future: the caller would wait for its deadline, with a lease that runs out."""
-
     async def test(store: EtcdMetadata) -> None:
         etcd.says = None
         with pytest.raises(MetadataUnavailableError, match="etcd does not answer"):
             await store.keep_alive(3)
+        assert etcd.renewals[0].is_cancelled, "the call is not left open"
 
     on(etcd, test)
+
+
+def test_a_renewal_that_fails_says_why_and_one_without_an_answer_ends_by_its_deadline(etcd: Etcd) -> None:
+    async def test(store: EtcdMetadata) -> None:
+        etcd.says = grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), "no")
+        with pytest.raises(MetadataUnavailableError) as caught:
+            await store.keep_alive(3)
+        assert caught.value.context == {"reason": "unavailable"}
+        etcd.says = threading.Event()
+        with pytest.raises(MetadataUnavailableError, match="in time"):
+            await store.keep_alive(3)
+        assert all(call.is_cancelled for call in etcd.renewals)
+
+    on(etcd, test, timeout_ms=10)
 
 
 def test_a_call_without_an_answer_ends_by_its_deadline_in_doubt(etcd: Etcd) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import subprocess
 import sys
 import threading
@@ -101,6 +102,53 @@ def test_syncs_do_not_wait_behind_slow_work(tmp_path: Path) -> None:
         go_on.set()
         assert await working
         file.close()
+        disk.close()
+
+    asyncio.run(scenario())
+
+
+def test_syncs_of_a_directory_share_one_that_begins_after_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        disk = OsDisk(tmp_path)
+        disk.make_dirs("logs")
+        began, go_on, syncs = threading.Event(), threading.Event(), 0
+        really = os.fsync
+
+        def slow(fd: int) -> None:
+            nonlocal syncs
+            syncs += 1
+            began.set()
+            assert go_on.wait(10)
+            really(fd)
+
+        monkeypatch.setattr("os.fsync", slow)
+        first = asyncio.create_task(disk.sync_dir("logs"))
+        await asyncio.to_thread(began.wait, 10)
+        later = [asyncio.create_task(disk.sync_dir("logs")) for _ in range(20)]
+        await asyncio.sleep(0)
+        go_on.set()
+        await asyncio.gather(first, *later)
+        assert syncs == 2, "one was under way when the others came, so it may not cover what they made"
+        disk.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_shared_sync_of_a_directory_that_fails_fails_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        disk = OsDisk(tmp_path)
+        disk.make_dirs("logs")
+
+        def broken(_fd: int) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+        with monkeypatch.context() as patch:
+            patch.setattr("os.fsync", broken)
+            found = await asyncio.gather(*(disk.sync_dir("logs") for _ in range(3)), return_exceptions=True)
+        assert all(isinstance(error, StorageError) for error in found)
+        await disk.sync_dir("logs")
         disk.close()
 
     asyncio.run(scenario())
