@@ -65,6 +65,8 @@ AnyMethod = methods.MethodSpec[Any, Any]
 _PACKAGE: Final = "oncelog.v1."
 _HANG_UP_S: Final = 0.5
 _CANCEL_S: Final = 1.0
+_SMALL_WINDOWS: Final = (("grpc.http2.lookahead_bytes", 16 << 10), ("grpc.http2.bdp_probe", 0))
+"""A client sends so much of a message before the server reads it, and all the rest when it does."""
 _UNARY_MAX_S: Final = 600.0
 """No call takes so long. A longer one would occupy its slot forever, and enough of them all slots."""
 
@@ -296,7 +298,7 @@ class GrpcServer:
     def _make_server(self, listener: Listener, reflection: Reflection | None) -> grpc.aio.Server:
         """Makes a gRPC server for one listener, because a call does not know its port."""
         interceptors = [] if self._tracer is None else [ServerTracing(self._tracer)]
-        server = grpc.aio.server(interceptors=interceptors, options=self._channel_options())
+        server = grpc.aio.server(interceptors=interceptors, options=self._channel_options(listener))
         o = self._options
         calls = ArrivingCalls(o.max_arriving_calls, o.max_arriving_calls_per_address)
         services: dict[str, dict[str, grpc.RpcMethodHandler]] = {}
@@ -351,9 +353,10 @@ class GrpcServer:
         if running:
             await asyncio.wait(list(running), timeout=_CANCEL_S)
 
-    def _channel_options(self) -> list[tuple[str, int]]:
+    def _channel_options(self, listener: Listener) -> list[tuple[str, int]]:
         o = self._options
         return [
+            *(_SMALL_WINDOWS if listener.name != listeners.INTERNAL else ()),
             ("grpc.so_reuseport", 0),
             ("grpc.max_send_message_length", o.max_message_bytes),
             ("grpc.max_receive_message_length", o.max_message_bytes),
