@@ -18,7 +18,7 @@ from oncelog.link.grpc_transport import GrpcTransport
 from oncelog.link.link_codec import Frame
 from oncelog.ports import Handler
 from oncelog.types import Buffer
-from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, ServerOptions
+from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, Listener, ServerOptions
 from oncelog_runtime.adapters.grpc.link.link_host import MAX_LINKS_PER_CONNECTION
 from oncelog_runtime.core.security.access import Policy
 from oncelog_runtime.core.security.acl import ANONYMOUS
@@ -285,6 +285,21 @@ def test_unary_calls_are_bounded_per_peer_and_give_back_what_they_held() -> None
             assert len(await fetch(b"")) > MIB
             await until(lambda: server.shares.answers.is_idle)
             await until(lambda: server.shares.peers == 0)
+
+    run(test)
+
+
+def test_of_a_request_that_a_server_does_not_read_a_client_sends_little() -> None:
+    async def test() -> None:
+        options = ServerOptions(max_arriving_calls=1, max_arriving_calls_per_address=1)
+        server = GrpcServer(Listener.internal("127.0.0.1", 0), Listener("client", "127.0.0.1", 0), options=options)
+        server.register(PING, echo)
+        await server.start()
+        half = await HalfMessages.connect(server.listening["client"])
+        sent = await half.send(streams=20, size=MIB, patience_s=1.0)
+        assert MIB - 1 <= sent <= MIB + 19 * 16_384, "all of the one that is read, and one window of each other"
+        half.close()
+        await server.stop(0)
 
     run(test)
 

@@ -10,5 +10,10 @@ def peer_of(caller: CallInfo) -> str:
     """Returns the principal (`User:alice`), else the address without its port: `ipv4:10.0.0.7` of `ipv4:10.0.0.7:41234`."""
     if caller.principal not in ("", ANONYMOUS):
         return caller.principal
-    address, _, port = caller.peer.rpartition(":")
-    return address if port.isdecimal() else caller.peer
+    return address_of(caller.peer)
+
+
+def address_of(peer: str) -> str:
+    """Returns gRPC's name of a caller without its port."""
+    address, _, port = peer.rpartition(":")
+    return address if port.isdecimal() else peer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import sys
@@ -14,7 +15,7 @@ import pytest
 from oncelog import errors
 from oncelog_runtime.config.settings import NodeConfig
 from oncelog_runtime.process import process as module
-from oncelog_runtime.process.process import _Process, run_service
+from oncelog_runtime.process.process import _Process, _settle, run_service
 from oncelog_runtime.sim import SimClock, SimLoop
 
 
@@ -43,6 +44,16 @@ def process(**settings: Any) -> _Process[NodeConfig]:
 
 def run(*argv: str) -> int:
     return run_service("toy", NodeConfig, lambda _config, _ports: pytest.fail("not built"), argv, {})
+
+
+def test_what_is_loaded_is_not_collected_and_full_collections_are_rare(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+    monkeypatch.setattr(gc, "collect", lambda: calls.append("collect"))
+    monkeypatch.setattr(gc, "freeze", lambda: calls.append("freeze"))
+    monkeypatch.setattr(gc, "get_threshold", lambda: (700, 10, 10))
+    monkeypatch.setattr(gc, "set_threshold", lambda *counts: calls.append(counts))
+    _settle()
+    assert calls == ["collect", "freeze", (700, 10, 100)]
 
 
 # ------------------------------------------------------------ the start

@@ -39,9 +39,11 @@ from oncelog_runtime.adapters.grpc.link.link_host import LinkHost
 from oncelog_runtime.adapters.grpc.link.link_observer import link_observer
 from oncelog_runtime.adapters.grpc.link.server_link import SMALL_BYTES, ServerLink
 from oncelog_runtime.adapters.grpc.server_context import ServerContext
+from oncelog_runtime.adapters.grpc.unary_requests import reads_request
 from oncelog_runtime.config.startup_error import AddressInUseError
 from oncelog_runtime.core import listeners
 from oncelog_runtime.core.arriving import ArrivingLimits
+from oncelog_runtime.core.arriving_calls import ArrivingCalls
 from oncelog_runtime.core.shares import MemoryLimits, Shares
 from oncelog_runtime.observability.metrics import NodeMetrics
 from oncelog_runtime.serving.admission import ADMISSION, Admission
@@ -63,6 +65,8 @@ AnyMethod = methods.MethodSpec[Any, Any]
 _PACKAGE: Final = "oncelog.v1."
 _HANG_UP_S: Final = 0.5
 _CANCEL_S: Final = 1.0
+_SMALL_WINDOWS: Final = (("grpc.http2.lookahead_bytes", 16 << 10), ("grpc.http2.bdp_probe", 0))
+"""A client sends so much of a message before the server reads it, and all the rest when it does."""
 _UNARY_MAX_S: Final = 600.0
 """No call takes so long. A longer one would occupy its slot forever, and enough of them all slots."""
 
@@ -97,6 +101,9 @@ class ServerOptions:
     """Per listener, from one address or of one principal."""
     max_unary_calls: int = 1024
     max_unary_calls_per_peer: int = 512
+    max_arriving_calls: int = 1024
+    """Unary calls whose request has not arrived completely, per listener."""
+    max_arriving_calls_per_address: int = 128
     max_streams_per_connection: int = 64
     """A link needs one, and so does each unary call; a client that needs more at once waits for its own calls. Before a client
     has read this number it may begin more, and these fail as UNAVAILABLE: with 16, every eighth call of a burst of 30."""
@@ -293,12 +300,15 @@ class GrpcServer:
     def _make_server(self, listener: Listener, reflection: Reflection | None) -> grpc.aio.Server:
         """Makes a gRPC server for one listener, because a call does not know its port."""
         interceptors = [] if self._tracer is None else [ServerTracing(self._tracer)]
-        server = grpc.aio.server(interceptors=interceptors, options=self._channel_options())
+        server = grpc.aio.server(interceptors=interceptors, options=self._channel_options(listener))
+        o = self._options
+        calls = ArrivingCalls(o.max_arriving_calls, o.max_arriving_calls_per_address)
         services: dict[str, dict[str, grpc.RpcMethodHandler]] = {}
         for name, handler in self._host.handlers.items():
             service, _, method = name.partition(".")
             table = services.setdefault(service, {})
-            table[method] = grpc.unary_unary_rpc_method_handler(self._unary(methods.ALL[name], handler, listener))
+            unary = reads_request(self._unary(methods.ALL[name], handler, listener), calls, o.message_timeout_ms)
+            table[method] = grpc.stream_unary_rpc_method_handler(unary)
             table["Connect"] = grpc.stream_stream_rpc_method_handler(self._connect(service, listener))
         found = [grpc.method_handlers_generic_handler(_PACKAGE + service, table) for service, table in services.items()]
         if reflection is not None:
@@ -345,9 +355,10 @@ class GrpcServer:
         if running:
             await asyncio.wait(list(running), timeout=_CANCEL_S)
 
-    def _channel_options(self) -> list[tuple[str, int]]:
+    def _channel_options(self, listener: Listener) -> list[tuple[str, int]]:
         o = self._options
         return [
+            *(_SMALL_WINDOWS if listener.name != listeners.INTERNAL else ()),
             ("grpc.so_reuseport", 0),
             ("grpc.max_send_message_length", o.max_message_bytes),
             ("grpc.max_receive_message_length", o.max_message_bytes),

@@ -27,7 +27,7 @@ _DEADLINE_SLACK_S: Final = 0.005
 
 
 class ServerTracing(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """The outermost interceptor, which makes the spans."""
+    """The outermost interceptor, which makes the spans. Unary methods are served as `unary_requests` says."""
 
     def __init__(self, tracer: tracing.Tracer) -> None:
         self._tracer = tracer
@@ -37,12 +37,12 @@ class ServerTracing(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     ) -> grpc.RpcMethodHandler:
         """See `grpc.aio.ServerInterceptor`."""
         handler = await continuation(details)
-        if handler is None or handler.unary_unary is None or details.method.startswith(span_names.UNTRACED_SERVICES):
+        if handler is None or handler.stream_unary is None or details.method.startswith(span_names.UNTRACED_SERVICES):
             return handler
         metadata = dict(details.invocation_metadata or ())
         parent = str(metadata.get(span_names.TRACEPARENT_HEADER, ""))
-        return grpc.unary_unary_rpc_method_handler(
-            self._wrapped(handler.unary_unary, method_name(details.method), parent),
+        return grpc.stream_unary_rpc_method_handler(
+            self._wrapped(handler.stream_unary, method_name(details.method), parent),
             request_deserializer=handler.request_deserializer,
             response_serializer=handler.response_serializer,
         )

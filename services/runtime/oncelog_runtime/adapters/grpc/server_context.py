@@ -32,6 +32,14 @@ class ServerContext(Protocol):
         """The metadata that the caller has sent."""
         ...
 
+    def set_code(self, code: grpc.StatusCode) -> None:
+        """Sets the status that goes out with the answer."""
+        ...
+
+    def set_details(self, details: str) -> None:
+        """Sets the text that belongs to the status."""
+        ...
+
     def set_trailing_metadata(self, trailing_metadata: Metadata) -> None:
         """Sets the metadata that goes out with the answer."""
         ...

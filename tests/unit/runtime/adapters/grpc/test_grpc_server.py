@@ -29,6 +29,7 @@ from oncelog_runtime.adapters.grpc.grpc_server import (
 )
 from oncelog_runtime.adapters.grpc.grpc_status import ERROR_TRAILER
 from oncelog_runtime.config.startup_error import AddressInUseError
+from tests.hostile.half_messages import HalfMessages
 
 PRODUCE = "PartitionLeader.Produce"
 FETCH = "PartitionLeader.Fetch"
@@ -154,6 +155,40 @@ async def test_unary_calls_are_bounded_and_traced() -> None:
         await first
         await leader.Ping(partition_pb2.PingRequest())
     assert traces == ["00-a", ""]
+
+
+@pytest.mark.asyncio
+async def test_requests_that_do_not_arrive_keep_one_address_from_further_calls_until_they_are_gone() -> None:
+    server = GrpcServer(
+        Listener.internal("127.0.0.1", 0), options=ServerOptions(max_arriving_calls=2, max_arriving_calls_per_address=2)
+    )
+    server.register(PING, answer_nothing)
+    address = await server.start()
+    half = await HalfMessages.connect(address)
+    async with grpc.aio.insecure_channel(address) as channel, asyncio.timeout(30):
+        leader = partition_pb2_grpc.PartitionLeaderStub(channel)
+        await half.send(streams=2, size=100)
+        await until_refused(leader, True)  # the server has noticed both
+        half.close()
+        await until_refused(leader, False)
+    await server.stop(0)
+
+
+async def answer_nothing(_header: bytes, _payload: Buffer) -> tuple[bytes, Buffer]:
+    return b"", b""
+
+
+async def until_refused(leader: Any, wanted: bool) -> None:
+    while await is_refused(leader) != wanted:  # noqa: ASYNC110 (what the server notices has no event)
+        await asyncio.sleep(0.01)
+
+
+async def is_refused(leader: Any) -> bool:
+    try:
+        await leader.Ping(partition_pb2.PingRequest())
+    except grpc.aio.AioRpcError as error:
+        return isinstance(error_of(error), errors.ResourceExhaustedError)
+    return False
 
 
 @pytest.mark.asyncio

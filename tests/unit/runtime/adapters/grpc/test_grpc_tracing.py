@@ -52,16 +52,16 @@ def serve(
         return b"answer"
 
     async def continuation(_details: Any) -> grpc.RpcMethodHandler:
-        return grpc.unary_unary_rpc_method_handler(handler)
+        return grpc.stream_unary_rpc_method_handler(handler)
 
     async def call() -> None:
         details = SimpleNamespace(method=path, invocation_metadata=(("traceparent", parent),))
         traced = await ServerTracing(tracer).intercept_service(continuation, details)
         if error is None:
-            assert await traced.unary_unary(b"", context) == b"answer"
+            assert await traced.stream_unary(b"", context) == b"answer"
             return
         with pytest.raises(type(error)):
-            await traced.unary_unary(b"", context)
+            await traced.stream_unary(b"", context)
 
     asyncio.run(call())
     assert not spans.open

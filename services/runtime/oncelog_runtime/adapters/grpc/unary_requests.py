@@ -1,0 +1,54 @@
+"""Reads the request of a unary call, and refuses the call before that where too many requests have not arrived.
+
+gRPC's own way asks nobody before the whole request is there: ten thousand calls whose requests never end are ten
+thousand tasks, each with its bytes. So unary methods are served like methods with a stream of requests, of which
+the first one is read. On the wire these are the same.
+
+Rule 1: `core.arriving_calls` decides. A refused call costs an answer, and gRPC throws away the rest of its request.
+Rule 2: a request arrives within a time limit, however small it is, and keeps its place no longer.
+Rule 3: a call that ends without a request is refused by name; one whose connection is gone ends silently.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import grpc.aio
+
+from oncelog import errors
+from oncelog_runtime.adapters.grpc import grpc_status
+from oncelog_runtime.adapters.grpc.server_context import ServerContext
+from oncelog_runtime.core.arriving_calls import ArrivingCalls
+from oncelog_runtime.serving.peer_key import address_of
+
+Serve = Callable[[bytes, ServerContext], Awaitable[bytes]]
+
+
+def reads_request(
+    serve: Serve, calls: ArrivingCalls, timeout_ms: int
+) -> Callable[[object, ServerContext], Awaitable[bytes]]:
+    """Returns the handler of a `stream_unary` method that serves the first request. `timeout_ms` 0 = unlimited."""
+    timeout_s = timeout_ms / 1000 if timeout_ms else None
+
+    async def unary(_requests: object, context: ServerContext) -> bytes:
+        try:
+            with calls.place(address_of(context.peer())):
+                data = await _read(context, timeout_s)
+        except errors.OncelogError as error:
+            return grpc_status.refusal(context, error)
+        return await serve(data, context)
+
+    return unary
+
+
+async def _read(context: ServerContext, timeout_s: float | None) -> bytes:
+    try:
+        async with asyncio.timeout(timeout_s):
+            data = await context.read()
+    except TimeoutError:
+        raise errors.RequestTimedOutError("the request did not arrive in time", limit_s=timeout_s) from None
+    if data is grpc.aio.EOF:
+        await asyncio.sleep(0)  # gRPC cancels the handler of a call that is gone, now that it gets a turn
+        raise errors.InvalidRequestError("the call has no request")
+    return data
