@@ -7,6 +7,15 @@ from typing import Final
 READS: Final = "changes nothing"
 
 COPIES: Final[dict[str, str]] = {
+    "Channels.AlterChannel": "the channel's id, nonce, and the controller's term",
+    "Channels.Claim": "what was claimed is with its new owner; nobody's claim is repeated after the record moved on",
+    "Channels.CreateChannel": "nonce, which names the channel's id; a channel that exists is told, or refused",
+    "Channels.DeleteChannel": "the channel's id, nonce, and the controller's term",
+    "Channels.DescribeChannel": READS,
+    "Channels.ListChannels": READS,
+    "Channels.Receive": "a copy gets further records, which count as the worker's until their time is over",
+    "Channels.SeekChannel": "nonce, and the partition's leader epoch",
+    "Channels.Settle": "names worker and delivery; what is settled, or another's, is left as it is",
     "Coordinator.AbortTransaction": "names run, number and token; a number that is not open is left as it is",
     "Coordinator.CommitOffsets": "a consumer's sequence; an operator's call: nonce and epoch of the shard",
     "Coordinator.CommitTransaction": "names number and token; a committed token is answered ALREADY_COMMITTED",
@@ -24,9 +33,12 @@ COPIES: Final[dict[str, str]] = {
     "Coordinator.JoinTransaction": "names run, token and attempt; an ended attempt is refused for ever",
     "Coordinator.ListGroups": READS,
     "Coordinator.ListTransactions": READS,
+    "Coordinator.OpenChannelPartition": "the leader epoch; a lower one than is known is refused",
     "Coordinator.RenewTransaction": "names the number; only the open one is kept alive",
     "Coordinator.ResolveTransaction": "names the number; an unknown one is recorded as aborted, once",
+    "Coordinator.SendChannelAcks": "names the number; an ended one takes nothing, nor does a leader before the newest seek",
     "Coordinator.SendOffsets": "names the number, and a sequence in it",
+    "Coordinator.WriteChannelState": "leader epoch and number of the write; a copy is answered",
     "Coordinator.WriteGroupMarkers": "names the number, in an epoch; the marker of an ended one is answered",
     "PartitionLeader.AlterTopic": "the topic's id, nonce, and the controller's term",
     "PartitionLeader.CreateTopic": "nonce, which names the topic's id; the id of a deleted topic never lives again",
