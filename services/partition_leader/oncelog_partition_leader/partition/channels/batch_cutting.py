@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Final
 from oncelog.core.batch.batch import decode_arrow, encode_compacted, row_offset_array
 from oncelog.core.batch.header import BatchHeader
 from oncelog.types import Buffer
+from oncelog_partition_leader.core.channels.key_order import NO_KEY
+from oncelog_partition_leader.core.channels.offset_ranges import OffsetRange
 from oncelog_runtime.ports import Disk
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Span = tuple[int, int]
-"""First and last offset, both inclusive."""
 
 _SMALL_BYTES: Final = 4 << 10
 """A batch up to this size goes out whole: to cut it would cost more than it spares."""
@@ -38,7 +37,7 @@ def is_worth_cutting(header: BatchHeader, wanted: int) -> bool:
     return header.batch_length > _SMALL_BYTES and 2 * wanted < header.record_count
 
 
-def cut(rows: pa.RecordBatch, header: BatchHeader, spans: Sequence[Span]) -> bytes:
+def cut(rows: pa.RecordBatch, header: BatchHeader, spans: Sequence[OffsetRange]) -> bytes:
     """Returns a batch with those records of an unpacked one that lie in `spans`; at least one does."""
     import numpy as np
     import pyarrow as pa
@@ -51,6 +50,19 @@ def cut(rows: pa.RecordBatch, header: BatchHeader, spans: Sequence[Span]) -> byt
     plain = rows.select(range(rows.num_columns - 1)) if header.is_compacted else rows
     deltas = pa.array((offsets[taken] - header.base_offset).astype(np.int32))
     return encode_compacted(plain.take(pa.array(taken)), deltas, header)
+
+
+def key_hashes(rows: pa.RecordBatch) -> list[int]:
+    """Returns a hash of 64 bits for the key of each record; `NO_KEY` for those that have none."""
+    from oncelog.core.batch.key_hashes import fnv1a_all
+
+    keys = rows.column(1)
+    hashes: list[int] = fnv1a_all(keys).tolist()
+    if keys.null_count:
+        for row, is_null in enumerate(keys.is_null().to_pylist()):
+            if is_null:
+                hashes[row] = NO_KEY
+    return hashes
 
 
 class Unpacked:
@@ -79,13 +91,20 @@ class Unpacked:
         self._keep(key, rows, max(header.uncompressed_length, len(data)))
         return rows
 
-    async def cut(self, data: Buffer, header: BatchHeader, spans: Sequence[Span]) -> bytes:
+    async def cut(self, data: Buffer, header: BatchHeader, spans: Sequence[OffsetRange]) -> bytes:
         """Returns a batch with the records in `spans` alone. Raises as `decode_arrow`."""
         rows = await self.rows(data, header)
         if header.uncompressed_length <= _INLINE_BYTES:
             return cut(rows, header, spans)
         async with self._slots:
             return await self._disk.run(partial(cut, rows, header, spans))
+
+    async def key_hashes(self, rows: pa.RecordBatch, header: BatchHeader) -> list[int]:
+        """Returns what `key_hashes` does."""
+        if header.uncompressed_length <= _INLINE_BYTES:
+            return key_hashes(rows)
+        async with self._slots:
+            return await self._disk.run(partial(key_hashes, rows))
 
     def _keep(self, key: tuple[int, int, int], rows: pa.RecordBatch, size: int) -> None:
         old = self._kept.pop(key, None)

@@ -9,7 +9,7 @@ Rule 2: only headers are looked at. What was deleted, by retention or by compact
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from oncelog.core.batch.batch import iter_batches
 from oncelog.core.batch.header import BatchHeader
@@ -17,6 +17,9 @@ from oncelog.errors import StorageError, TransactionDataLossError
 from oncelog.types import Buffer
 from oncelog_partition_leader.core.log.aborted_index import AbortedEntry
 from oncelog_partition_leader.partition.partition import LocalPartition
+
+_LOOKS: Final = 4
+_LOOK_BYTES: Final = 1 << 20
 
 
 class Found(NamedTuple):
@@ -55,6 +58,25 @@ def read_committed(partition: LocalPartition, offset: int, max_bytes: int) -> Fo
     return Found(_delivered(before, aborted), next_offset, loss)
 
 
+def records_between(partition: LocalPartition, offset: int, end: int) -> int:
+    """Counts the records in [offset, end) that may be delivered: exactly as far as a bounded look tells, as offsets beyond.
+
+    Raises `StorageError`.
+    """
+    records = 0
+    for _ in range(_LOOKS):
+        found = read_committed(partition, offset, _LOOK_BYTES) if offset < end else None
+        if found is None or found.next_offset <= offset:
+            break
+        records += sum(_records_from(header, offset) for header, _ in found.batches)
+        offset = found.next_offset
+    return records + max(end - offset, 0)
+
+
+def _records_from(header: BatchHeader, offset: int) -> int:
+    return max(header.record_count - max(offset - header.base_offset, 0), 0)
+
+
 def read_one(partition: LocalPartition, offset: int) -> tuple[BatchHeader, memoryview] | None:
     """Reads the batch with this offset; None when it was deleted meanwhile. Raises `StorageError`."""
     if offset < partition.log.log_start_offset:
@@ -76,9 +98,7 @@ def read_log(partition: LocalPartition, offset: int, max_bytes: int, end: int) -
 def _delivered(
     batches: Iterable[tuple[BatchHeader, memoryview]], aborted: list[AbortedEntry]
 ) -> list[tuple[BatchHeader, memoryview]]:
-    return [
-        (header, data) for header, data in batches if not header.is_control and not _is_aborted(header, aborted)
-    ]
+    return [(header, data) for header, data in batches if not header.is_control and not _is_aborted(header, aborted)]
 
 
 def _is_aborted(header: BatchHeader, aborted: list[AbortedEntry]) -> bool:

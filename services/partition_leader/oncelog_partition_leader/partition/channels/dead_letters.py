@@ -8,18 +8,19 @@ Rule 2: key, value and headers are the record's own; headers `oncelog.dead.*` sa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from oncelog.core.batch.batch import encode_batch, records_of, row_at
 from oncelog.core.batch.header import BatchHeader
 from oncelog.core.batch.record import MAX_RECORD_HEADERS, Record
-from oncelog.errors import InvalidTopicError, LeaderNotAvailableError
+from oncelog.errors import InvalidResponseError, InvalidTopicError, LeaderNotAvailableError
 from oncelog.ports import Transport, WallClock
 from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.wire import methods
 from oncelog.wire.wire_errors import from_detail
 from oncelog_partition_leader.core.appends.commands import ACKS_ALL
+from oncelog_partition_leader.core.channels.settlement import Dead
 from oncelog_partition_leader.partition.channels.batch_cutting import Unpacked
 from oncelog_partition_leader.partition.channels.committed_reading import read_one
 from oncelog_partition_leader.partition.partition import LocalPartition
@@ -28,14 +29,6 @@ from oncelog_runtime.metadata.cluster_view import ClusterView
 
 PREFIX: Final = "oncelog.dead."
 _OWN_HEADERS: Final = 6
-
-
-class DeadRecord(NamedTuple):
-    """A record that is dead, and why."""
-
-    offset: int
-    deliveries: int
-    reason: str
 
 
 class LetterWriter:
@@ -50,7 +43,7 @@ class LetterWriter:
         self._unpacked = unpacked
         self._timeout_ms = timeout_ms
 
-    async def bury(self, source: LocalPartition, channel: str, topic: str, dead: Sequence[DeadRecord]) -> None:
+    async def bury(self, source: LocalPartition, channel: str, topic: str, dead: Sequence[Dead]) -> None:
         """Returns when the letters of these records are committed in `topic`; a record that was deleted gets none.
 
         Raises `OncelogError`: then they may be written, or not.
@@ -73,7 +66,7 @@ class LetterWriter:
         )
         await self._produce(target, data)
 
-    async def _letter(self, source: LocalPartition, channel: str, dead: DeadRecord) -> Record | None:
+    async def _letter(self, source: LocalPartition, channel: str, dead: Dead) -> Record | None:
         batch = read_one(source, dead.offset)
         record = None if batch is None else await self._record(batch, dead.offset)
         if record is None:
@@ -107,6 +100,8 @@ class LetterWriter:
         item = pb.ProducePartition(topic_id=target.topic_id, partition=target.partition, length=len(data))
         request = pb.ProduceRequest(acks=ACKS_ALL, timeout_ms=self._timeout_ms, partitions=[item])
         reply, _ = await methods.PRODUCE.call(self._transport, address, request, self._timeout_ms + 1_000, data)
+        if not reply.partitions:
+            raise InvalidResponseError("the leader answered for no partition", partition=target.partition)
         answer = reply.partitions[0]
         if answer.HasField("error"):
             raise from_detail(answer.error)
