@@ -46,7 +46,10 @@ class ChannelInspection:
     async def describe(
         self, request: pb.DescribeChannelRequest, _payload: Buffer = b""
     ) -> tuple[pb.DescribeChannelReply, Buffer]:
-        """Tells how far a channel is; a partition's error is in its item. Raises `InvalidRequestError`, `UnknownChannelError`."""
+        """Tells how far a channel is; a partition's error is in its item.
+
+        Raises `InvalidRequestError` and `UnknownChannelError`.
+        """
         checked.check_describe(request, self._config.fetch_partitions_max)
         channel = await self._service.find(request.topic_id, request.channel, "", TopicOperation.DESCRIBE)
         found = await asyncio.gather(*(self._partition(request, channel, number) for number in request.partitions))

@@ -1,6 +1,6 @@
 """The form of requests about channels, and their content as the core has it.
 
-Rule: whatever is wrong with a request is found here, before anything is changed. Raises `InvalidRequestError` with what is legal.
+Rule: whatever is wrong with a request is found here, before anything is changed: `InvalidRequestError` says what is legal.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Work on channels: records go to workers, and what became of them comes back (docs/internals/channels.md).
 
-Rule 1: a handler checks the form of its request, then asks the core in one turn of the loop, and waits. It may be cancelled at any
-        await: records that were taken for it and not sent are released, and whatever else was decided goes on without it.
+Rule 1: a handler checks the form of its request, then asks the core in one turn of the loop, and waits. It may be cancelled at
+        any await: records that were taken for it and not sent are released, and whatever else was decided goes on without it.
 Rule 2: one partition's error answers a request at once, and does not fail the other partitions.
-Rule 3: a settlement is answered when it is durable. After `REQUEST_TIMED_OUT` it may be, or become so: the same request again says.
+Rule 3: a settlement is answered when it is durable. After `REQUEST_TIMED_OUT` it may be, or become so: the same request says.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class ChannelService:
     async def settle(self, request: pb.SettleRequest, _payload: Buffer = b"") -> tuple[pb.SettleReply, Buffer]:
         """Settles records; what failed is in the answer. With a transaction, everything or nothing.
 
-        Raises `InvalidRequestError`, `UnknownChannelError`; with a transaction `NotOwnerError` and its coordinator's refusals too.
+        Raises `InvalidRequestError`, `UnknownChannelError`; with a transaction `NotOwnerError` and the coordinator's refusal.
         """
         items = checked.settlements_of(request)
         channel = await self.find(request.topic_id, request.channel, request.channel_id, TopicOperation.READ)

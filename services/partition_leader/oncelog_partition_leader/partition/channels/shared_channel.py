@@ -1,6 +1,6 @@
-"""One channel on this broker, over all partitions that it leads: its workers, and the requests with which they wait for records.
+"""One channel on this broker, over all partitions that it leads: its workers, and the requests with which they wait.
 
-Rule 1: workers that wait are served in turn, each with its fair share of what is there, and never with more than it has room for.
+Rule 1: workers that wait are served in turn, each with its fair share of what is there, and never beyond its room.
 Rule 2: one request of a worker for a partition waits at a time: a newer one answers the older one, with nothing.
 Rule 3: who waits is looked at when something has happened, once for all that happened in a turn of the loop. While nobody waits
         with room, no partition is watched.
@@ -20,7 +20,7 @@ from oncelog_runtime.metadata.channel_values import Channel
 
 
 class Standing:
-    """A request of a worker that waits for records. `answer` gets them; nothing = look again, or another request replaces it."""
+    """A request of a worker that waits for records. `answer` gets them; nothing = look again, or another one replaces it."""
 
     __slots__ = ("answer", "led", "max_bytes", "max_in_flight", "worker_id")
 
@@ -157,7 +157,7 @@ class SharedChannel:
         if not self._line:
             return
         led_here = [led for led in self.led.values() if led.is_open]
-        more = any([led.fill() for led in led_here])
+        more = [led for led in led_here if led.fill()]
         now_ms = self._now_ms()
         there = {led: count for led in led_here if (count := led.delivery.available(now_ms)) > 0}
         if there:

@@ -140,7 +140,7 @@ class TransactionAcks:
                         return
                     tries += 1
                 else:
-                    if self._ended is None and not entered.answer.done():
+                    if not entered.answer.done():
                         entered.answer.set_result(None)
                     return
                 await asyncio.sleep(pause_ms(tries) / 1000)
@@ -184,7 +184,7 @@ class TransactionAcks:
                         self._fenced(error)
                         return
                     continue
-                if self._ended is None and self._conclude(known, reply):
+                if self._conclude(known, reply):
                     tries = 0
         finally:
             self._asking = False
@@ -202,6 +202,8 @@ class TransactionAcks:
 
     def _conclude(self, known: dict[TxnName, tuple[OffsetRange, ...]], reply: co.OpenChannelPartitionReply) -> bool:
         """Takes over what has ended; returns True when anything has."""
+        if self._ended is not None:
+            return False
         pending = {TxnName(item.txn_producer_id, item.txn_no) for item in reply.pending}
         below = [(0, reply.settled_before - 1)] if reply.settled_before > 0 else []
         settled = [*below, *settled_in(reply.blocks)]
