@@ -61,6 +61,13 @@ class OffsetRanges:
         if self._firsts:
             self.remove(self._firsts[0], offset - 1)
 
+    def pop_first(self, most: int) -> OffsetRange:
+        """Removes up to `most` neighbours, the lowest ones of the set, and returns them; of a set that is not empty."""
+        first = self._firsts[0]
+        last = min(self._lasts[0], first + most - 1)
+        self.remove(first, last)
+        return first, last
+
     def clear(self) -> None:
         """Removes everything."""
         self._firsts.clear()

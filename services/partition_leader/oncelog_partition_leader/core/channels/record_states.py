@@ -67,7 +67,7 @@ TRANSITIONS: Final[dict[tuple[RecordState, RecordState], tuple[Trigger, ...]]] =
     (_S.IN_FLIGHT, _S.IN_TXN): (_T.TXN_ACK,),
     (_S.IN_FLIGHT, _S.SETTLED): (_T.EXPIRED,),
     (_S.IN_TXN, _S.IN_FLIGHT): (_T.TXN_REFUSED,),
-    (_S.IN_TXN, _S.AVAILABLE): (_T.ABORTED, _T.LEFT),
+    (_S.IN_TXN, _S.AVAILABLE): (_T.ABORTED, _T.TXN_REFUSED),
     (_S.IN_TXN, _S.BURYING): (_T.EXHAUSTED,),
     (_S.IN_TXN, _S.SETTLING): (_T.EXHAUSTED,),
     (_S.IN_TXN, _S.SETTLED): (_T.COMMITTED, _T.EXPIRED),
