@@ -18,7 +18,7 @@ from oncelog_partition_leader.core.channels.settlement import Claim, Settlement,
 IN_FLIGHT_MAX: Final = 100_000
 ITEMS_MAX: Final = 10_000
 """The most settlements of one request."""
-OFFSETS_MAX: Final = 1_000_000
+OFFSETS_MAX: Final = 200_000
 """The most offsets that the settlements of one request span together."""
 CLAIMED_MAX: Final = 1_000
 _CLAIMED: Final = 100

@@ -148,10 +148,8 @@ class LedChannel:
         if not self.is_open:
             return
         assert self.writer is not None
-        assert self.transactions is not None
         assert self._burials is not None
         self.writer.look()
-        self.transactions.look()
         self._burials.look()
         self._set_timer()
 
@@ -169,10 +167,14 @@ class LedChannel:
         """Reads on for workers that wait. Returns True when it is worth while to call again soon."""
         if not self.is_open or self.supply is None:
             return False
+        before = self.delivery.next_offset
         try:
-            return self.supply.fill(self.now_ms())
+            more = self.supply.fill(self.now_ms())
         except StorageError:
             return False  # the leadership ends with its log, or the next reader meets the error again
+        if self.delivery.next_offset != before:
+            self.look()
+        return more
 
     def skip_deleted(self) -> None:
         """Settles what retention has deleted."""
@@ -231,6 +233,7 @@ class LedChannel:
         self._delivery = delivery
         delivery.configure(self.channel.options)  # it may have changed meanwhile
         delivery.pause(self.channel.paused)
+        self.transactions.look()
         self._opened.set()
         self.changed()
 

@@ -51,13 +51,16 @@ class StateWriter:
 
     def look(self) -> None:
         """Begins to write when there is something to write. What is settled in this turn of the loop goes with it."""
-        if (
-            not self._running
-            and self._ended is None
-            and self._delivery.written_with > self._delivery.confirmed_write_no
-        ):
+        if not self._running and self._ended is None:
             self._running = True
-            self._spawn(self._run(), "write")
+            asyncio.get_running_loop().call_soon(self._begin)
+
+    def _begin(self) -> None:
+        write = None if self._ended is not None else self._delivery.next_write(self._clock.monotonic_ms())
+        if write is None:
+            self._running = False
+        else:
+            self._spawn(self._run(write), "write")
 
     async def wait(self, timeout_ms: float) -> None:
         """Returns when everything that is settled now is durable.
@@ -88,14 +91,14 @@ class StateWriter:
                 done.set_exception(error)
                 done.exception()  # a caller that has gone does not look
 
-    async def _run(self) -> None:
+    async def _run(self, first: Write) -> None:
+        write: Write | None = first
         try:
-            while self._ended is None and (write := self._delivery.next_write(self._clock.monotonic_ms())) is not None:
-                if not await self._write(write):
-                    return
+            while write is not None and await self._write(write):
                 self._delivery.written(write.write_no)
                 self._wake()
                 self._confirmed()
+                write = self._delivery.next_write(self._clock.monotonic_ms())
         finally:
             self._running = False
 
