@@ -3,9 +3,9 @@
 Rule 1: nothing exports a metric that is not here; docs/metrics.md is generated from this table, and the dashboard and
         the alert rules are checked against it.
 Rule 2: names carry their unit (`_seconds`, `_bytes`, `_offset`); counters end in `_total`.
-Rule 3: a label has few values, or as many as the cluster has topics or partitions, and of groups a bounded number
-        (`metrics_groups_max`), and of channels (1,000 on a broker). What grows with the number of partitions is `per_partition` and can be switched off; the
-        totals beside it stay.
+Rule 3: a label has few values, or as many as the cluster has topics or partitions, and of groups (`metrics_groups_max`) and
+        channels (1,000 on a broker) a bounded number. What grows with the number of partitions is `per_partition` and can
+        be switched off; the totals beside it stay.
 Rule 4: `_lag` of a partition or group counts offsets, which costs nothing per scrape: markers and records of aborted
         transactions are offsets too. Counting records means reading the log; `oncelog group describe` does that, once.
 """

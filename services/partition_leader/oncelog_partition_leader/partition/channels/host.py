@@ -13,6 +13,7 @@ from typing import Final
 
 from oncelog.errors import LeaderNotAvailableError, NotLeaderError, UnknownChannelError
 from oncelog.types import PartitionId
+from oncelog_partition_leader.partition.channels.ephemeral import EphemeralChannels
 from oncelog_partition_leader.partition.channels.led_channel import LedChannel, Surroundings
 from oncelog_partition_leader.partition.channels.shared_channel import SharedChannel
 from oncelog_partition_leader.partition.partition import LocalPartition
@@ -28,13 +29,18 @@ class ChannelHost:
     """See the module. One per broker."""
 
     def __init__(
-        self, view: ClusterView, partitions: Mapping[PartitionId, LocalPartition], around: Surroundings
+        self,
+        view: ClusterView,
+        partitions: Mapping[PartitionId, LocalPartition],
+        around: Surroundings,
+        ephemeral: EphemeralChannels,
     ) -> None:
         self.shared: dict[str, SharedChannel] = {}
         """By channel id: those of which a partition is led here."""
         self.around = around
         self._view = view
         self._partitions = partitions
+        self._ephemeral = ephemeral
         self._channels: dict[str, dict[str, Channel]] = {}
         """By topic id and name."""
         self._led: dict[PartitionId, dict[str, LedChannel]] = {}
@@ -98,7 +104,9 @@ class ChannelHost:
         assert leadership is not None
         shared = self.shared.get(channel.channel_id)
         if shared is None:
-            shared = self.shared[channel.channel_id] = SharedChannel(channel, partition.topic, self.around)
+            shared = self.shared[channel.channel_id] = SharedChannel(
+                channel, partition.topic, self.around, self._ephemeral.look
+            )
         shared.channel = channel
         led = LedChannel(self.around, partition, leadership, channel, news=shared.wake, ended=self._ended)
         self._led.setdefault(partition.id, {})[channel.channel_id] = led

@@ -10,7 +10,7 @@ Rule 4: a worker that is not heard of has left: what it holds is given back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from oncelog_partition_leader.core.channels.workers import Workers, worker_timeout_ms
 from oncelog_partition_leader.partition.channels.answering import Given
@@ -49,16 +49,19 @@ class Standing:
 class SharedChannel:
     """See the module. One per channel and broker, while a partition of its topic is led here."""
 
-    def __init__(self, channel: Channel, topic: str, around: Surroundings) -> None:
+    def __init__(
+        self, channel: Channel, topic: str, around: Surroundings, deserted: Callable[[SharedChannel], None]
+    ) -> None:
         self.channel = channel
         self.topic = topic
         self.led: dict[int, LedChannel] = {}
         """By partition."""
         self.workers = Workers()
         self.totals = Totals()
-        self.quiet_since_ms = around.clock.monotonic_ms()
+        self.began_ms = self.quiet_since_ms = around.clock.monotonic_ms()
         """When its last worker here left; the beginning of it all when there was none."""
         self._around = around
+        self._deserted = deserted
         self._line: dict[Standing, None] = {}
         self._scheduled = False
         self._silence: asyncio.TimerHandle | None = None
@@ -69,6 +72,7 @@ class SharedChannel:
     def add(self, led: LedChannel) -> None:
         """Takes in a partition that is led from now on."""
         self.led[led.place.partition] = led
+        self._deserted(self)
 
     def remove(self, led: LedChannel) -> None:
         """Drops a partition whose leadership has ended; requests that wait for it are answered."""
@@ -96,6 +100,7 @@ class SharedChannel:
         """Gives back what a worker holds. `released`: it said so itself, and these deliveries do not count."""
         if self.workers.left(worker_id) and not len(self.workers):
             self.quiet_since_ms = self._now_ms()
+            self._deserted(self)
         for standing in [standing for standing in self._line if standing.worker_id == worker_id]:
             self._line.pop(standing, None)
             standing.give([])
