@@ -1,0 +1,1 @@
+"""Pure decisions about channels: which record goes to which worker, and what is remembered of it (docs/internals/channels.md)."""
