@@ -8,6 +8,8 @@ from typing import Final
 from oncelog.errors import InvalidGroupIdError, InvalidRequestError, InvalidTopicError
 
 TOPIC_CHARACTERS_MAX: Final = 249
+WAITING_PREFIX: Final = "__delayed."
+"""Begins the name of a topic in which delayed records wait, and the transactional ids of those who move them."""
 TOPIC_NAMES: Final = "topic names are 1-249 characters of [a-zA-Z0-9._-]"
 _LEGAL: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{TOPIC_CHARACTERS_MAX}}}\Z", re.ASCII)
 CHANNEL_CHARACTERS_MAX: Final = 64

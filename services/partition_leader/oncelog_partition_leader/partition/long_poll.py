@@ -10,14 +10,22 @@ from collections.abc import Sequence
 from typing import Protocol
 
 
+class Watcher(Protocol):
+    """Whoever waits for a change of a partition."""
+
+    def wake(self) -> None:
+        """Is called at the change. It must not block and must not raise."""
+        ...
+
+
 class Watched(Protocol):
     """A partition that wakes a watcher at a change: once for each `watch`."""
 
-    def watch(self, ear: Ear) -> None:
+    def watch(self, ear: Watcher) -> None:
         """Calls `ear.wake` when the readable offsets change, or the role."""
         ...
 
-    def unwatch(self, ear: Ear) -> None:
+    def unwatch(self, ear: Watcher) -> None:
         """Removes a watcher."""
         ...
 

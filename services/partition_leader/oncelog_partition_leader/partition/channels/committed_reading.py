@@ -76,9 +76,7 @@ def read_log(partition: LocalPartition, offset: int, max_bytes: int, end: int) -
 def _delivered(
     batches: Iterable[tuple[BatchHeader, memoryview]], aborted: list[AbortedEntry]
 ) -> list[tuple[BatchHeader, memoryview]]:
-    return [
-        (header, data) for header, data in batches if not header.is_control and not _is_aborted(header, aborted)
-    ]
+    return [(header, data) for header, data in batches if not header.is_control and not _is_aborted(header, aborted)]
 
 
 def _is_aborted(header: BatchHeader, aborted: list[AbortedEntry]) -> bool:

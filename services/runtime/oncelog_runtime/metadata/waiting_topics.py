@@ -1,0 +1,34 @@
+"""The names of waiting topics, where delayed records wait for their time (docs/internals/delays.md)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from oncelog.core.names import TOPIC_CHARACTERS_MAX, WAITING_PREFIX
+from oncelog.errors import InvalidTopicError
+
+YEAR_MS: Final = 366 * 86_400_000
+"""The longest delay."""
+
+
+def waiting_topic(topic: str) -> str:
+    """Returns the name of the waiting topic of `topic`. Raises `InvalidTopicError` when there can be none."""
+    name = WAITING_PREFIX + topic
+    if len(name) > TOPIC_CHARACTERS_MAX or is_waiting(topic):
+        raise InvalidTopicError("records of this topic cannot be delayed: its name is too long", topic=topic[:66])
+    return name
+
+
+def is_waiting(topic: str) -> bool:
+    """True for the name of a waiting topic."""
+    return topic.startswith(WAITING_PREFIX)
+
+
+def topic_of(waiting: str) -> str:
+    """Returns the topic whose records wait in this one; any other topic's own name."""
+    return waiting.removeprefix(WAITING_PREFIX)
+
+
+def transactional_id(topic_id: str, partition: int) -> str:
+    """Returns the transactional id of the scheduler of one partition of a waiting topic."""
+    return f"{WAITING_PREFIX}{topic_id}.{partition}"
