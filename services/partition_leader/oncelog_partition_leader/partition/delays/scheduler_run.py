@@ -28,7 +28,7 @@ from oncelog_partition_leader.partition.delays.waiting_log import done_batch, pa
 from oncelog_partition_leader.partition.leadership import Leadership
 from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_runtime.metadata.cluster_view import ClusterView
-from oncelog_runtime.metadata.waiting_topics import topic_of, transactional_id
+from oncelog_runtime.metadata.waiting_topics import topic_of, transactional_id, waiting_topic_id
 from oncelog_runtime.ports import Disk
 
 _log = logging.getLogger(__name__)
@@ -157,8 +157,8 @@ class SchedulerRun:
     def _target(self) -> Place:
         name = topic_of(self._partition.topic)
         topic, number = self._around.view.topic(name), self._partition.id.partition
-        if number >= topic.partitions:
-            raise UnknownTopicError("the topic has no such partition", topic=name, partition=number)
+        if number >= topic.partitions or waiting_topic_id(topic.topic_id) != self._partition.id.topic_id:
+            raise UnknownTopicError("the topic is gone, or another one now", topic=name, partition=number)
         return Place(PartitionId(topic.topic_id, number), name)
 
     def _part_of(self, target: Place, records: DueRecords) -> Part:
