@@ -23,6 +23,8 @@ from oncelog_partition_leader.log.data_dir.custody import Custody
 from oncelog_partition_leader.log.data_dir.forgotten_partitions import forgotten, held_logs
 from oncelog_partition_leader.partition.compactor import Compactor
 from oncelog_partition_leader.partition.coordinator_client import Coordinators
+from oncelog_partition_leader.partition.delays.delay_host import DelayHost
+from oncelog_partition_leader.partition.delays.scheduler_run import Surroundings
 from oncelog_partition_leader.partition.disk_confirmation import DiskConfirmation
 from oncelog_partition_leader.partition.hanging_transactions import Healer
 from oncelog_partition_leader.partition.scrubber import Scrubber
@@ -32,6 +34,7 @@ from oncelog_partition_leader.replication.replica_manager import ReplicaManager
 from oncelog_partition_leader.rpc.admin_service import AdminService
 from oncelog_partition_leader.rpc.broker_collector import BrokerCollector
 from oncelog_partition_leader.rpc.coordinator_signpost import CoordinatorSignpost
+from oncelog_partition_leader.rpc.delay_service import DelayService
 from oncelog_partition_leader.rpc.fetch import Reader
 from oncelog_partition_leader.rpc.get_metadata import MetadataService
 from oncelog_partition_leader.rpc.operations_service import OperationsService
@@ -135,6 +138,12 @@ class Broker:
             config, ports.clock, ports.transport, self.view, self.producing, reader, ports.disk
         )
         self.records.register(ports.server)
+        around = Surroundings(
+            ports.transport, self.view, ports.clock, self.contacts.cluster_now_ms, ports.disk, ports.random
+        )
+        self.delays = DelayHost(around, self.tasks, self.bugs)
+        self.replicas.on_lead.append(self.delays.led)
+        DelayService(self.replicas, self.delays).register(ports.server)
         OperationsService(self.view, self.drainer, self.controller, self.me, once).register(ports.server)
         SecurityService(
             ports.metadata, self.view, self.controller, ports.security, once, ports.random, config.super_users

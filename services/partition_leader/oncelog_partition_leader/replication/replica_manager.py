@@ -100,6 +100,7 @@ class ReplicaManager:
         )
         self._here = here = LocalReplicas()
         self.partitions, self.led, self.unopened = here.partitions, here.led, here.unopened
+        self.on_lead = here.on_lead
         self._host = BrokerHost(context, here, self, coordinators, self.metrics, unreachable, self.min_insync_of)
         self.hand_over = self._host.hand_over
         self.follower_reads = FollowerReads(cluster)

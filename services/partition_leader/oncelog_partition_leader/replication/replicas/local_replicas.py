@@ -5,6 +5,7 @@ Rule: a step looks at `LocalReplicas` and changes it without an await in between
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from oncelog.errors import OncelogError
@@ -29,6 +30,8 @@ class LocalReplicas:
     partitions: dict[PartitionId, LocalPartition] = field(default_factory=dict)
     """Those whose log is open, or has failed and was not opened again yet."""
     led: dict[Leadership, None] = field(default_factory=dict)
+    on_lead: list[Callable[[LocalPartition, Leadership], None]] = field(default_factory=list)
+    """Called when this broker begins to lead a partition; each leadership says itself when it has ended."""
     waiting: dict[Leadership, None] = field(default_factory=dict)
     """Those of `led` in which something may time out; others need no look at the clock."""
     unopened: dict[PartitionId, OncelogError] = field(default_factory=dict)
