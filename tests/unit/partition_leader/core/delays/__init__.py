@@ -1,1 +1,1 @@
-"""Mirrors services/partition_leader/oncelog_partition_leader/core/compaction."""
+"""Mirrors services/partition_leader/oncelog_partition_leader/core/delays."""
