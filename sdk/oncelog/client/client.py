@@ -230,9 +230,7 @@ class Client(StaysHere):
         """How long servers asked this client to wait because of quotas, together; it waits by itself."""
         return self._context.throttles.throttled_ms
 
-    def _for_one(
-        self, config: Mapping[str, object], names: frozenset[str] = _SHARED
-    ) -> tuple[Context, dict[str, Any]]:
+    def _for_one(self, config: Mapping[str, object], names: frozenset[str] = _SHARED) -> tuple[Context, dict[str, Any]]:
         """Options of the client apply to this one alone; the others are its own. Raises `IllegalStateError` after `close`."""
         self._context.home.check_open()
         plain: dict[str, Any] = {name.replace(".", "_"): value for name, value in config.items()}

@@ -8,6 +8,8 @@ from typing import Final
 from oncelog.errors import InvalidGroupIdError, InvalidRequestError, InvalidTopicError
 
 TOPIC_CHARACTERS_MAX: Final = 249
+WAITING_PREFIX: Final = "__delayed."
+"""Begins the name of a topic in which delayed records wait, and the transactional ids of those who move them."""
 TOPIC_NAMES: Final = "topic names are 1-249 characters of [a-zA-Z0-9._-]"
 _LEGAL: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{TOPIC_CHARACTERS_MAX}}}\Z", re.ASCII)
 CHANNEL_CHARACTERS_MAX: Final = 64
@@ -62,3 +64,11 @@ def check_channel_name(name: str) -> str:
 def channel_group_id(channel_id: str) -> str:
     """Returns the group id under which a coordinator keeps a channel's state, and enrols it in transactions."""
     return f"__channel.{channel_id}"
+
+
+def waiting_topic(topic: str) -> str:
+    """Returns the name of the topic in which delayed records of `topic` wait. Raises `InvalidTopicError` when there is none."""
+    name = WAITING_PREFIX + check_topic_name(topic)
+    if len(name) > TOPIC_CHARACTERS_MAX or topic.startswith(WAITING_PREFIX):
+        raise InvalidTopicError("records of this topic cannot be delayed: its name is too long", topic=topic)
+    return name

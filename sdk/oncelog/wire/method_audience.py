@@ -22,6 +22,8 @@ CLIENT: Final[frozenset[str]] = frozenset(
         methods.GET_PRODUCER_STATE,  # a producer settles an unknown outcome with it
         methods.DESCRIBE_PRODUCERS,
         methods.DELETE_RECORDS,
+        methods.CANCEL_DELAYED,
+        methods.DESCRIBE_DELAYED,
         methods.GET_METADATA,
         methods.CREATE_TOPIC,
         methods.DELETE_TOPIC,

@@ -29,6 +29,8 @@ from oncelog_partition_leader.partition.channels.host import ChannelHost
 from oncelog_partition_leader.partition.channels.led_channel import Surroundings
 from oncelog_partition_leader.partition.compactor import Compactor
 from oncelog_partition_leader.partition.coordinator_client import Coordinators
+from oncelog_partition_leader.partition.delays.delay_host import DelayHost
+from oncelog_partition_leader.partition.delays.scheduler_run import DelaySurroundings
 from oncelog_partition_leader.partition.disk_confirmation import DiskConfirmation
 from oncelog_partition_leader.partition.hanging_transactions import Healer
 from oncelog_partition_leader.partition.scrubber import Scrubber
@@ -41,6 +43,7 @@ from oncelog_partition_leader.rpc.channel_collector import ChannelCollector
 from oncelog_partition_leader.rpc.channel_inspection import ChannelInspection
 from oncelog_partition_leader.rpc.channel_service import ChannelService
 from oncelog_partition_leader.rpc.coordinator_signpost import CoordinatorSignpost
+from oncelog_partition_leader.rpc.delay_service import DelayService
 from oncelog_partition_leader.rpc.fetch import Reader
 from oncelog_partition_leader.rpc.get_metadata import MetadataService
 from oncelog_partition_leader.rpc.operations_service import OperationsService
@@ -144,6 +147,7 @@ class Broker:
             config, ports.clock, ports.transport, self.view, self.producing, reader, ports.disk
         )
         self.records.register(ports.server)
+        self.delays = self._make_delays()
         OperationsService(self.view, self.drainer, self.controller, self.me, once).register(ports.server)
         SecurityService(
             ports.metadata, self.view, self.controller, ports.security, once, ports.random, config.super_users
@@ -168,6 +172,14 @@ class Broker:
             config, ports.clock, ports.disk, self.view, self.replicas, self.controller, self.compactor
         )
         ports.metrics.collect_with(collector.collect)
+
+    def _make_delays(self) -> DelayHost:
+        ports, now_ms = self.ports, self.contacts.cluster_now_ms
+        around = DelaySurroundings(ports.transport, self.view, ports.clock, now_ms, ports.disk, ports.random)
+        host = DelayHost(self.replicas.partitions, around, self.tasks, self.bugs)
+        self.replicas.on_role(host.role_changed)
+        DelayService(self.replicas, host).register(ports.server)
+        return host
 
     def _make_channels(self) -> ChannelHost:
         config, ports, view = self.config, self.ports, self.view

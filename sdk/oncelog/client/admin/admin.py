@@ -6,6 +6,7 @@ Every call is tried again until `default_api_timeout_ms`; creating, altering and
 from __future__ import annotations
 
 from oncelog.client.admin.cluster_admin import ClusterAdmin
+from oncelog.client.admin.delay_admin import DelayAdmin, DelayedPartition
 from oncelog.client.admin.descriptions import (
     AlteredTopic,
     BrokerDescription,
@@ -49,7 +50,16 @@ from oncelog.client.admin.security_admin import (
 from oncelog.client.admin.transaction_admin import TransactionAdmin
 
 
-class Admin(ClusterAdmin, PlacementAdmin, OperationsAdmin, TransactionAdmin, GroupAdmin, SecurityAdmin, QuotaAdmin):
+class Admin(
+    ClusterAdmin,
+    PlacementAdmin,
+    OperationsAdmin,
+    TransactionAdmin,
+    GroupAdmin,
+    SecurityAdmin,
+    QuotaAdmin,
+    DelayAdmin,
+):
     """See the module. Made by the client."""
 
 
@@ -66,6 +76,7 @@ __all__ = [
     "ConfigValue",
     "CoordinatorDescription",
     "CreatedTopic",
+    "DelayedPartition",
     "EffectiveLimit",
     "GroupDescription",
     "GroupListing",

@@ -265,7 +265,9 @@ class Settler:
         word.held.moves(MessageIncident.TAKEN_AWAY)
         self._over(word.held)
         place = word.held.place
-        word.waiting.ended(errors.NotOwnerError(partition=place.partition, offset=place.offset, delivery=place.delivery))
+        word.waiting.ended(
+            errors.NotOwnerError(partition=place.partition, offset=place.offset, delivery=place.delivery)
+        )
 
     def _end(self, word: _Word, error: errors.OncelogError) -> None:
         """It was not done, or nobody knows: the caller may say it again."""

@@ -126,7 +126,7 @@ class ReplicaManager:
 
     def on_role(self, role_changed: Callable[[PartitionId], None]) -> None:
         """Has this called when the leadership of a partition has begun or ended here."""
-        self._here.role_changed = role_changed
+        self._here.role_listeners.append(role_changed)
 
     # ------------------------------------------------------------ following etcd
 

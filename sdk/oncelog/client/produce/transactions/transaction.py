@@ -36,6 +36,7 @@ Rule 4: one partition is enrolled by its leader with the first write; several, k
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Mapping
+from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
@@ -44,6 +45,7 @@ from oncelog import errors
 from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, offset_entries
 from oncelog.client.home.context import Context, now_ms
 from oncelog.client.home.stays_here import StaysHere
+from oncelog.client.produce.delayed import DelayedRecords
 from oncelog.client.produce.delivery import BatchDelivery, Delivery
 from oncelog.client.produce.handover import Handover
 from oncelog.client.produce.observer import TransactionObserver
@@ -228,11 +230,20 @@ class Transaction(StaysHere, Generic[Key, Value]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
+        *,
+        delay_ms: int | None = None,
+        deliver_at: datetime | int | None = None,
     ) -> Delivery:
-        """As `Producer.send`, inside this transaction. Raises the first failure of the transaction, and `IllegalStateError`
-        when it has ended, also while this waited for the topic or for room.
+        """As `Producer.send`, inside this transaction: a delayed record begins to wait when it commits.
+
+        Raises the first failure of the transaction, and `IllegalStateError` when it has ended, also while this waited for the
+        topic or for room.
         """
         self._touch()
+        if delay_ms is not None or deliver_at is not None:
+            delayed = DelayedRecords(self._context, self._metadata, self._caller)
+            topic, timestamp_ms = await delayed.place(topic, delay_ms, deliver_at)
+            self._touch()  # it may have ended while this waited
         return await self._writer.send(topic, value, key, partition, timestamp_ms, headers)
 
     def handover(self) -> Handover:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, MutableSequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
+from oncelog.core.names import WAITING_PREFIX
 from oncelog_runtime.core.security import message_fields as f
 from oncelog_runtime.core.security.access import Access
 from oncelog_runtime.core.security.acl import CLUSTER_NAME, Operation, ResourceType
@@ -151,6 +152,10 @@ def _produce_records(request: f.TopicRecords) -> Iterator[Alternatives]:
 
 
 def _create_topic(request: f.OfTopic) -> Iterator[Alternatives]:
+    """Whoever may write to a topic may have its waiting topic made."""
+    if request.topic.startswith(WAITING_PREFIX):
+        yield _one(_O.WRITE, _R.TOPIC, request.topic)
+        return
     yield (Question(_O.CREATE, _R.TOPIC, request.topic), Question(_O.CREATE, _R.CLUSTER, CLUSTER_NAME))
 
 
@@ -355,6 +360,8 @@ TABLE: Final[dict[str, Row]] = {
     "PartitionLeader.GetProducerState": Row(_topic_id(_O.WRITE)),
     "PartitionLeader.DescribeProducers": Row(_topic_id(_O.READ)),
     "PartitionLeader.DeleteRecords": Row(_topic_id(_O.DELETE)),
+    "PartitionLeader.CancelDelayed": Row(_topic_id(_O.WRITE)),
+    "PartitionLeader.DescribeDelayed": Row(_topic_id(_O.DESCRIBE)),
     "PartitionLeader.GetMetadata": Row(
         each=Each(
             *("topics", _O.DESCRIBE, "topics"),
