@@ -127,8 +127,12 @@ class NsqWorker:
         await self._connection.writer.drain()
 
     async def close(self) -> None:
-        """See `Worker`."""
+        """See `Worker`: NSQ gives it nothing more once it has answered."""
+        self._connection.writer.write(b"CLS\n")
+        while (await self._connection.frame())[1] != b"CLOSE_WAIT":
+            pass
         self._connection.writer.close()
+        await self._connection.writer.wait_closed()
 
 
 class Nsq:
@@ -146,7 +150,7 @@ class Nsq:
         """One nsqd."""
         tcp, http = free_ports(2)
         flags = [f"--tcp-address=127.0.0.1:{tcp}", f"--http-address=127.0.0.1:{http}", f"--data-path={folder}"]
-        async with server([program, *flags, "--mem-queue-size=2000000"], tcp):
+        async with server([program, *flags, "--mem-queue-size=2000000", "--min-output-buffer-timeout=1ms"], tcp):
             yield Nsq(tcp)
 
     async def publish(self, values: Sequence[bytes]) -> None:
@@ -166,6 +170,9 @@ class Nsq:
     async def worker(self, max_in_flight: int) -> NsqWorker:
         """See `Queue`."""
         connection = await NsqConnection.open(self._port)
+        flags = b'{"output_buffer_timeout": 1}'  # milliseconds; its default of 250 would be all that is seen when idle
+        connection.writer.write(b"IDENTIFY\n" + struct.pack(">i", len(flags)) + flags)
+        await connection.ok()
         connection.writer.write(b"SUB jobs work\n")
         await connection.ok()
         connection.writer.write(b"RDY %d\n" % max_in_flight)
@@ -180,6 +187,7 @@ class RedisConnection:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
+        self._turn = asyncio.Lock()
 
     @classmethod
     async def open(cls, port: int) -> RedisConnection:
@@ -196,8 +204,9 @@ class RedisConnection:
             parts = [b"*%d\r\n" % len(words)]
             parts += [b"$%d\r\n%b\r\n" % (len(word), word) for word in words]
             self._writer.write(b"".join(parts))
-        await self._writer.drain()
-        return [await self._answer() for _ in commands]
+        async with self._turn:  # answers come in the order of the commands; waiters are served in theirs
+            await self._writer.drain()
+            return [await self._answer() for _ in commands]
 
     async def _answer(self) -> Any:
         line = (await self._reader.readuntil(b"\r\n"))[:-2]
@@ -219,8 +228,10 @@ class RedisConnection:
 class RedisWorker:
     """See `Worker`."""
 
-    def __init__(self, connection: RedisConnection, name: bytes, most: int) -> None:
+    def __init__(self, connection: RedisConnection, acks: RedisConnection, name: bytes, most: int) -> None:
         self._connection = connection
+        self._acks = acks
+        """A read that blocks keeps everything else on its connection waiting."""
         self._name = name
         self._most = b"%d" % most
 
@@ -237,11 +248,12 @@ class RedisWorker:
 
     async def ack(self, messages: Sequence[Any]) -> None:
         """See `Worker`."""
-        await self._connection.call(b"XACK", b"jobs", b"work", *(message[0] for message in messages))
+        await self._acks.call(b"XACK", b"jobs", b"work", *(message[0] for message in messages))
 
     async def close(self) -> None:
         """See `Worker`."""
         self._connection.close()
+        self._acks.close()
 
 
 class Redis:
@@ -278,7 +290,8 @@ class Redis:
     async def worker(self, max_in_flight: int) -> RedisWorker:
         """See `Queue`."""
         self._workers += 1
-        return RedisWorker(await RedisConnection.open(self._port), b"w%d" % self._workers, max_in_flight)
+        connection, acks = await RedisConnection.open(self._port), await RedisConnection.open(self._port)
+        return RedisWorker(connection, acks, b"w%d" % self._workers, max_in_flight)
 
 
 def found_program(name: str, given: str) -> str | None:
