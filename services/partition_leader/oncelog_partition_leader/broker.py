@@ -31,6 +31,7 @@ from oncelog_partition_leader.replication.follower import Follower
 from oncelog_partition_leader.replication.replica_manager import ReplicaManager
 from oncelog_partition_leader.rpc.admin_service import AdminService
 from oncelog_partition_leader.rpc.broker_collector import BrokerCollector
+from oncelog_partition_leader.rpc.channel_admin_service import ChannelAdminService
 from oncelog_partition_leader.rpc.coordinator_signpost import CoordinatorSignpost
 from oncelog_partition_leader.rpc.fetch import Reader
 from oncelog_partition_leader.rpc.get_metadata import MetadataService
@@ -131,6 +132,7 @@ class Broker:
         AdminService(config, self.view, self.replicas, self.controller, ports.transport, once, ports.clock).register(
             ports.server
         )
+        ChannelAdminService(self.view, self.controller, ports.transport, once).register(ports.server)
         self.records = RecordsService(
             config, ports.clock, ports.transport, self.view, self.producing, reader, ports.disk
         )
