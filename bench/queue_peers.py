@@ -228,12 +228,17 @@ class RedisConnection:
 class RedisWorker:
     """See `Worker`."""
 
-    def __init__(self, connection: RedisConnection, acks: RedisConnection, name: bytes, most: int) -> None:
+    def __init__(self, connection: RedisConnection, acks: RedisConnection, number: int, most: int) -> None:
         self._connection = connection
+        self._id = 0
         self._acks = acks
         """A read that blocks keeps everything else on its connection waiting."""
-        self._name = name
+        self._name = b"w%d" % number
         self._most = b"%d" % most
+
+    async def begin(self) -> None:
+        """Learns what Redis calls its connection."""
+        self._id = await self._connection.call(b"CLIENT", b"ID")
 
     async def take(self) -> Sequence[Any]:
         """See `Worker`."""
@@ -251,7 +256,8 @@ class RedisWorker:
         await self._acks.call(b"XACK", b"jobs", b"work", *(message[0] for message in messages))
 
     async def close(self) -> None:
-        """See `Worker`."""
+        """See `Worker`: Redis gives nothing more to a reader that it was told to end."""
+        await self._acks.call(b"CLIENT", b"KILL", b"ID", b"%d" % self._id)
         self._connection.close()
         self._acks.close()
 
@@ -291,7 +297,9 @@ class Redis:
         """See `Queue`."""
         self._workers += 1
         connection, acks = await RedisConnection.open(self._port), await RedisConnection.open(self._port)
-        return RedisWorker(connection, acks, b"w%d" % self._workers, max_in_flight)
+        worker = RedisWorker(connection, acks, self._workers, max_in_flight)
+        await worker.begin()
+        return worker
 
 
 def found_program(name: str, given: str) -> str | None:

@@ -1,7 +1,7 @@
 """Tells the group shards of this process which channels there are, when they begin to serve and when channels change.
 
-Rule: nothing is told before this process has read the cluster's metadata, and nothing waits for it. A shard forgets a channel
-only when it was told for a day that it is not there.
+Rule: a shard gets no list before this process has read the cluster's metadata, and waits for none. A shard forgets a channel
+only when it is missing in all lists of a day.
 """
 
 from __future__ import annotations

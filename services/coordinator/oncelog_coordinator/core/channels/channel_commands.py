@@ -14,7 +14,7 @@ from oncelog_coordinator.core.transactions.commands import TxnName
 
 
 class Leader(NamedTuple):
-    """Who asks: the leader of the partition in this epoch, about a channel of this topic."""
+    """The leader of a partition in this epoch, and the channel of this topic that it asks about."""
 
     id: ChannelPartitionId
     topic_id: str

@@ -5,8 +5,9 @@ Rule 1: the newest record of a key holds the whole state under it. Blocks and ac
         they belong to, and a block that lies before `settled_before` says nothing: so which of them count follows from the
         head, whichever is read first (`ChannelPartition`).
 Rule 2: the keys have the form of `EndedTransactions` with a producer id that is too large for any producer, and each is of a
-        transaction shard of its own. A coordinator of the previous version reads such a record as that, the only witness of its
-        shard, and leaves it alone: it can own the shard, and this version goes on with the channels afterwards (decision 0061).
+        transaction shard of its own. A coordinator of an older version reads such a record as that, the only witness of its
+        shard, and leaves it alone: it can own the shard, and this version goes on with the channels afterwards (decision
+        0061). All that the record says stands in the field `up_to`, so an older owner that repeats it loses nothing of it.
 Rule 3: settled and retried offsets of the same block are two records. So what a marker writes is bounded by what its
         transaction has acknowledged, whatever is remembered besides.
 """
@@ -89,8 +90,7 @@ def is_channel_key(key: str) -> bool:
 
 def _encode(key: str, fields: Mapping[str, object]) -> bytes:
     name = key.removeprefix(_PREFIX)
-    as_ended = {"group": name, "pid": _NO_PRODUCER, "up_to": 0, "shard": name, "epoch": -1}
-    return dump({**as_ended, **fields})
+    return dump({"group": name, "pid": _NO_PRODUCER, "up_to": dict(fields), "shard": name, "epoch": -1})
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class RetriedBlock:
 
 @dataclass(frozen=True, slots=True)
 class PendingAcks:
-    """What one open transaction has acknowledged on a partition. Replaced as a whole, and removed by the marker."""
+    """The acknowledgements of one open transaction on a partition. The marker removes the record."""
 
     id: ChannelPartitionId
     txn_producer_id: int
@@ -242,7 +242,7 @@ def decode_channel_record(key: str, value: bytes | None) -> ChannelLogRecord:
     if value is None:
         return Tombstone(key)
     try:
-        parsed, fields = parse_channel_key(key), parse(value)
+        parsed, fields = parse_channel_key(key), parse(value)["up_to"]
         assert parsed is not None, "the caller has asked whose key it is"
         return _decoded(*parsed, fields)
     except MALFORMED as error:

@@ -1,4 +1,4 @@
-"""What is remembered of all channels of one group shard: a pure core of the same shape as `offsets.offset_table`.
+"""Remembers the state of all channels of one group shard: a pure core of the same shape as `offsets.offset_table`.
 
 Rule 1: the newest leader epoch that has asked is noted before it is answered, and older leaders are refused from then on. So a
         new leader knows all that an older one was confirmed (docs/internals/channels.md#how-the-state-survives).

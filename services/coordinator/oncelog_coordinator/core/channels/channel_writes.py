@@ -1,4 +1,4 @@
-"""Decides about the state of a channel on a partition: what a leader is told, and which records a write or a marker makes.
+"""Decides about the state of a channel on a partition: what a leader gets to know, and which records a write or a marker makes.
 
 Rule 1: `settled_before` moves over everything behind it that is settled, so no block begins with what the head could say.
 Rule 2: only blocks that change are written. Tombstones for a few that count no more go along, so that a channel that flows
@@ -42,7 +42,7 @@ _REMOVED_ALONG: Final = 100
 """At most so many tombstones go along with a write."""
 
 
-# ---------------------------------------------------------------- what a leader is told
+# ---------------------------------------------------------------- answers to a leader
 
 
 def view_of(here: ChannelPartition, first_offsets: tuple[int, ...]) -> ChannelView:

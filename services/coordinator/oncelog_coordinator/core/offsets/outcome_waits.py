@@ -1,5 +1,5 @@
-"""What the open transactions of a group shard hold: after `resolve_after_ms` without a marker the shard asks for the outcome
-(hole 14), again and again.
+"""Holds the records that wait for the markers of open transactions in a group shard: after `resolve_after_ms` without one the
+shard asks for the outcome (hole 14), again and again.
 
 Rule: the time counts from when something first waited; after a fail-over from the end of the replay, if that is earlier.
 """
