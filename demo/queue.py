@@ -8,6 +8,7 @@ counts, and exit code 0 only if every job was acknowledged and none came after t
 from __future__ import annotations
 
 import argparse
+import signal
 import subprocess
 import sys
 import tempfile
@@ -110,8 +111,8 @@ class Demo:
             self.workers += [self._worker(number) for number in range(WORKERS)]
             self.say(f"{WORKERS} workers share the channel {CHANNEL!r}")
             self._until(self.records // 5)
-            self.workers[0].kill()
-            self.say(f"worker 0 is killed: what it held comes again to the others; {self._done()} jobs are done")
+            number, held = self._kill_one_at_work()
+            self.say(f"worker {number} is killed with {held} jobs in its hands; {self._done()} jobs are done")
             self._until(self.records // 2)
             leader = self._busiest(client)
             self.cluster.processes[leader].kill()
@@ -123,6 +124,23 @@ class Demo:
     def _worker(self, number: int) -> subprocess.Popen[bytes]:
         journal = str(self.folder / f"worker-{number}")
         return subprocess.Popen([sys.executable, "-c", _WORKER, self.cluster.bootstrap_servers, journal])
+
+    def _kill_one_at_work(self) -> tuple[int, int]:
+        """Kills a worker while it holds jobs; returns its number, and how many those are."""
+        ends = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < ends:
+            for number, worker in enumerate(self.workers):
+                worker.send_signal(signal.SIGSTOP)
+                if held := self._held(number):
+                    worker.kill()
+                    return number, held
+                worker.send_signal(signal.SIGCONT)
+        raise DemoFailed("no worker ever holds a job")
+
+    def _held(self, number: int) -> int:
+        path = self.folder / f"worker-{number}"
+        kinds = [line[0] for line in path.read_text().splitlines()] if path.exists() else []
+        return kinds.count("D") - kinds.count("A")
 
     def _done(self) -> int:
         return len(Counts.of(self.folder).acknowledged)
