@@ -323,6 +323,9 @@ class ChannelWorld:
         found = self.partitions[PartitionId(TOPIC_ID, partition)]
         write(found.log, *batches, epoch=found.known_epoch)
 
+    def led_partition(self, partition: int = 0) -> LocalPartition:
+        return self.partitions[PartitionId(TOPIC_ID, partition)]
+
     @property
     def led(self) -> LedChannel:
         return self.host.shared[CHANNEL_ID].led[0]
