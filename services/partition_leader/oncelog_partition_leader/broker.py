@@ -37,6 +37,7 @@ from oncelog_partition_leader.replication.follower import Follower
 from oncelog_partition_leader.replication.replica_manager import ReplicaManager
 from oncelog_partition_leader.rpc.admin_service import AdminService
 from oncelog_partition_leader.rpc.broker_collector import BrokerCollector
+from oncelog_partition_leader.rpc.channel_admin_service import ChannelAdminService
 from oncelog_partition_leader.rpc.channel_collector import ChannelCollector
 from oncelog_partition_leader.rpc.channel_inspection import ChannelInspection
 from oncelog_partition_leader.rpc.channel_service import ChannelService
@@ -140,6 +141,7 @@ class Broker:
         AdminService(config, self.view, self.replicas, self.controller, ports.transport, once, ports.clock).register(
             ports.server
         )
+        ChannelAdminService(self.view, self.controller, ports.transport, once).register(ports.server)
         self.records = RecordsService(
             config, ports.clock, ports.transport, self.view, self.producing, reader, ports.disk
         )
