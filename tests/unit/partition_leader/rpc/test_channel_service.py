@@ -194,6 +194,7 @@ def test_a_settlement_waits_until_it_is_durable() -> None:
         await world.send(*(b"%d" % n for n in range(10)))
         await world.values(max_wait_ms=100)
         world.coordinator.gate.clear()
+        world.coordinator.calls.clear()
         settling = [asyncio.create_task(world.settle("w1", said(n))) for n in range(10)]
         await asyncio.sleep(1)
         assert not any(task.done() for task in settling)

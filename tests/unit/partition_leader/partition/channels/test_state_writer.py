@@ -16,6 +16,7 @@ def test_an_unknown_outcome_is_repeated_with_the_same_number() -> None:
         world.put(channel())
         await world.send(b"a")
         await world.values(max_wait_ms=100)
+        world.coordinator.calls.clear()
         world.coordinator.after = [errors.NetworkError(), errors.RequestTimedOutError()]
         world.coordinator.before = [None, None, errors.CoordinatorNotAvailableError()]
         assert not (await world.settle("w1", said(0))).errors
