@@ -134,8 +134,8 @@ class FakeCoordinator:
         return co.WriteChannelStateReply(coordinator_epoch=self.epoch)
 
     def _acks(self, kept: KeptState, request: co.SendChannelAcksRequest) -> co.SendChannelAcksReply:
-        if request.seeks != kept.seeks:
-            raise InvalidRequestError("the channel was sought meanwhile")
+        if request.seeks != kept.seeks or not kept.known:
+            raise InvalidRequestError("the channel was sought meanwhile, or nobody has said where it begins")
         name = request.name.txn_producer_id, request.name.txn_no
         offsets = {o for item in request.acknowledged for o in range(item.first_offset, item.last_offset + 1)}
         kept.pending.setdefault(name, set()).update(offsets)
@@ -322,6 +322,9 @@ class ChannelWorld:
         """Writes into the log as a leader does, without judging; a later batch commits it."""
         found = self.partitions[PartitionId(TOPIC_ID, partition)]
         write(found.log, *batches, epoch=found.known_epoch)
+
+    def led_partition(self, partition: int = 0) -> LocalPartition:
+        return self.partitions[PartitionId(TOPIC_ID, partition)]
 
     @property
     def led(self) -> LedChannel:

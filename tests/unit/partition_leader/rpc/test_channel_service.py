@@ -149,9 +149,8 @@ def test_records_of_a_broken_request_go_to_the_next_worker() -> None:
         await asyncio.sleep(1)
         standing = next(iter(world.host.shared[CHANNEL_ID]._line))
         await world.send(b"a")
-        while not standing.answer.done():
-            await asyncio.sleep(0)
-        waiting.cancel()
+        standing.answer.add_done_callback(lambda _given: waiting.cancel())
+        await asyncio.sleep(1)
         reply, payload = await world.receive("w2", max_wait_ms=100)
         assert values_of(reply, payload) == [b"a"]
         assert reply.records[0].delivery == 1
@@ -195,6 +194,7 @@ def test_a_settlement_waits_until_it_is_durable() -> None:
         await world.send(*(b"%d" % n for n in range(10)))
         await world.values(max_wait_ms=100)
         world.coordinator.gate.clear()
+        world.coordinator.calls.clear()
         settling = [asyncio.create_task(world.settle("w1", said(n))) for n in range(10)]
         await asyncio.sleep(1)
         assert not any(task.done() for task in settling)

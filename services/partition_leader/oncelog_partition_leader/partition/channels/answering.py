@@ -198,11 +198,10 @@ class _Reading:
         self._batch: tuple[BatchHeader, memoryview] | None = None
 
     def batch_with(self, offset: int) -> tuple[BatchHeader, memoryview] | None:
-        """Returns the batch with this offset, or, when it was deleted, the first one behind it. Raises `StorageError`."""
+        """Returns the batch with this offset, which was not deleted. Raises `StorageError`."""
         while self._batch is None or self._batch[0].last_offset < offset:
             self._batch = next(self._ahead, None)
             if self._batch is None:
-                offset = max(offset, self._partition.log.log_start_offset)
                 data = read_log(self._partition, offset, _READ_BYTES, visible_end(self._partition))
                 self._ahead = iter_batches(data)
                 self._batch = next(self._ahead, None)
@@ -216,7 +215,7 @@ def _parts(given: Given) -> Iterator[_Part]:
     part: _Part | None = None
     for whole in sorted(given.taken):
         first = whole.first
-        while first <= whole.last:
+        while (first := max(first, given.led.partition.log.log_start_offset)) <= whole.last:
             batch = reading.batch_with(first)
             if batch is None:
                 break

@@ -1,8 +1,8 @@
 """Opens a channel on a partition: what is remembered of it, or where it begins.
 
 Rule 1: nothing is delivered before the coordinator has answered: by then it refuses all older leaders.
-Rule 2: a beginning that another leader would find elsewhere (`latest`, a time) is written before anything is delivered, so
-        that a fail-over before the first acknowledgement passes over nothing.
+Rule 2: where a channel begins is written before anything is delivered: a later leader would find the end, or a time, elsewhere,
+        and the coordinator takes acknowledgements only of a channel whose beginning it knows.
 Rule 3: every failure is tried again while the leadership lasts, but a newer leader's fence.
 Rule 4: a log that ends before what is remembered lost records in a disaster. Their offsets will be given out again, so what is
         remembered of them is forgotten, and said loudly.
@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from oncelog.errors import ErrorCode, OncelogError
 from oncelog.ports import WallClock
@@ -26,7 +26,6 @@ from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_runtime.metadata.channel_values import START_EARLIEST, START_LATEST, Channel
 
 T = TypeVar("T")
-_FIRST_WRITE: Final = 1
 _log = logging.getLogger(__name__)
 
 
@@ -48,18 +47,16 @@ class Opening:
         if reply.known:
             stored = stored_of(reply, self._clock.now_ms())
         else:
-            stored = await self._begin(channel)
+            stored = await self._begin(channel, reply.write_no + 1, reply.seeks)
         delivery = Delivery(channel.options, stored, self._clock.monotonic_ms())
         self._forget_lost(delivery, stored)
         return delivery
 
-    async def _begin(self, channel: Channel) -> Stored:
+    async def _begin(self, channel: Channel, write_no: int, seeks: int) -> Stored:
         start = self._start(channel)
-        if channel.start_timestamp_ms == START_EARLIEST:
-            return Stored(settled_before=start)
-        write = write_request(self._place, Write(_FIRST_WRITE, start, (), ()), self._clock.now_ms())
+        write = write_request(self._place, Write(write_no, start, (), ()), self._clock.now_ms())
         await self._until_done(lambda: self._coordinators.write(write))
-        return Stored(settled_before=start, write_no=_FIRST_WRITE)
+        return Stored(settled_before=start, write_no=write_no, seeks=seeks)
 
     def _start(self, channel: Channel) -> int:
         """Returns the offset at which a new channel begins. Raises `StorageError`."""
