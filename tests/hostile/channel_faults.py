@@ -5,9 +5,10 @@
 It is `tests.hostile.process_faults` with workers of a channel. Each notes in a file when a record was handed out to it, and
 when an acknowledgement was confirmed, by the machine's own clock. In the end
 
-    missing     records that were written and never acknowledged: 0
+    missing     records that were written and never acknowledged, and those that the channel still holds: 0
     repeated    deliveries after an acknowledgement of the same record was confirmed, to anybody: 0
     redelivered deliveries beyond the first one: what was in flight when something died, and what was given back
+    unconfirmed acknowledgements that were sent by a worker which died before it had the answer
 
 With `--txn` workers copy each record and acknowledge it in the transaction of the copy: each is in the output once. Prints one
 line of counts; exits 1 unless all is right.
@@ -47,6 +48,8 @@ class Found:
     """What the journals say."""
 
     delivered: Counter[int] = field(default_factory=Counter)
+    said: set[int] = field(default_factory=set)
+    """Acknowledgements that were sent; their worker may have died before it had the answer."""
     acknowledged_s: dict[int, float] = field(default_factory=dict)
     came_again: int = 0
 
@@ -56,14 +59,16 @@ class Found:
         found, events = Found(), []
         for path in folder.glob("*.journal"):
             for line in path.read_text().splitlines():
-                kind, value, _deliveries, at_s = line.split()
-                events.append((float(at_s), kind, int(value)))
-        for at_s, kind, value in sorted(events):
+                kind, value, _deliveries, at = line.split()
+                events.append((float(at), kind, int(value)))
+        for at_s, kind, number in sorted(events):
             if kind == "A":
-                found.acknowledged_s.setdefault(value, at_s)
+                found.acknowledged_s.setdefault(number, at_s)
+            elif kind == "S":
+                found.said.add(number)
             else:
-                found.delivered[value] += 1
-                found.came_again += value in found.acknowledged_s
+                found.delivered[number] += 1
+                found.came_again += number in found.acknowledged_s
         return found
 
 
@@ -92,9 +97,9 @@ class ChannelRun(Run):
         wanted, done, deadline = self.numbers(), -1, 0.0
         while True:
             found = Found.of(self.journals)
-            if len(found.acknowledged_s) > done:
-                done, deadline = len(found.acknowledged_s), time.monotonic() + _PATIENCE_S
-            if wanted <= set(found.acknowledged_s) or time.monotonic() > deadline:
+            if len(found.said) > done:
+                done, deadline = len(found.said), time.monotonic() + _PATIENCE_S
+            if wanted <= found.said or time.monotonic() > deadline:
                 break
             time.sleep(1)
         time.sleep(ACK_WAIT_MS / 1000 + 2)  # what comes again would do so within this time
@@ -102,8 +107,11 @@ class ChannelRun(Run):
             worker.stop()
         found = Found.of(self.journals)
         self.harms["redelivered"] = sum(found.delivered.values()) - len(found.delivered)
-        missing = len(wanted - set(found.acknowledged_s))
-        return Verdict(len(wanted), len(found.acknowledged_s), missing, repeated=found.came_again)
+        self.harms["unconfirmed"] = len(found.said - set(found.acknowledged_s))
+        with Client(self.cluster.bootstrap_servers) as client:
+            stuck = sum(one.depth for one in client.admin.describe_channel(FROM, CHANNEL).partitions)
+        missing = len(wanted - found.said) + stuck
+        return Verdict(len(wanted), len(found.said & wanted), missing, repeated=found.came_again)
 
 
 @dataclass

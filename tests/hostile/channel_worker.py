@@ -3,8 +3,9 @@
     python -m tests.hostile.channel_worker SERVERS TOPIC CHANNEL JOURNAL [OUTPUT]
 
 Each line of the journal is an event with the machine's monotonic time, which all processes share: `D` a record was handed out,
-`A` its acknowledgement was confirmed. Lines reach the kernel before anything else happens, so a SIGKILL loses none. With OUTPUT
-each record is copied there, and acknowledged in the transaction that holds the copy. Ends when its standard input ends.
+`S` its acknowledgement is about to be sent, `A` it was confirmed. Lines reach the kernel before anything else happens, so a
+SIGKILL loses none. With OUTPUT each record is copied there, and acknowledged in the transaction that holds the copy. Ends when
+its standard input ends.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ async def work(client: Client, topic: str, channel: str, journal: Journal, over:
             if chance.random() < 0.02:
                 await message.nack(delay_ms=chance.choice([0, 200, 2_000]))
                 return
+            journal.note("S", message)
             await message.ack()
         except errors.NotOwnerError:
             return
