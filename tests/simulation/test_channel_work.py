@@ -67,8 +67,10 @@ async def work(client: Client, judge: Judge, random: Random, name: str, over: as
             ) as worker:
                 ends_s = now_s() + 2 + 10 * random.random()
                 while now_s() < ends_s and not over.is_set():
-                    for message in await worker.getmany(timeout_ms=300):
+                    messages = await worker.getmany(timeout_ms=300)
+                    for message in messages:
                         judge.handed_out(name, int(message.value or b"0"))
+                    for message in messages:
                         await settle(message, judge, random)
         except errors.OncelogError as error:
             if not (error.retriable or isinstance(error, errors.NotOwnerError)):
