@@ -92,6 +92,7 @@ class ConsumerOptions(ClientOptions, Generic[ReadKey, ReadValue], total=False):
     trace_consumer_parent: str
     check_crcs: bool
     skip_lost_transactions: bool
+    expired: str
     key_deserializer: Deserializer[ReadKey] | None
     value_deserializer: Deserializer[ReadValue] | None
 

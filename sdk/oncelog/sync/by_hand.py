@@ -136,12 +136,15 @@ class Writes(Wrapper[A], Generic[A, Key, Value]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
+        ttl_ms: int | None = None,
     ) -> Delivery:
         """Queues one record; waits for room, not for the acknowledgement. See `oncelog.Producer.send`.
 
         Serializers run in the caller's thread. Where the client is traced, and in `send_many` and `send_and_wait`, they run in
         the thread of the event loop.
         """
+        if ttl_ms is not None:
+            headers = self._handover.expiring(headers, ttl_ms)
         given = self._handover.given(topic, value, key, partition, timestamp_ms, headers)
         if given is None:
             return Delivery(

@@ -165,16 +165,17 @@ class Producer(StaysHere, Generic[Key, Value]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
+        ttl_ms: int | None = None,
     ) -> Delivery:
         """Queues one record and returns at once, or when there is room.
 
         `await` the result for its `RecordMetadata`. Without `partition` the key decides, or any partition takes it.
-        `timestamp_ms` None = now. Raises `UnknownTopicError`, `InvalidTopicError`, `MessageTooLargeError`,
-        `InvalidRecordError`, `InvalidTimestampError`, `BufferExhaustedError` after `max_block_ms`; later failures come from
-        the result.
+        `timestamp_ms` None = now. After `ttl_ms` readers skip the record (docs/channels.md). Raises `UnknownTopicError`,
+        `InvalidTopicError`, `MessageTooLargeError`, `InvalidRecordError`, `InvalidTimestampError`, `BufferExhaustedError`
+        after `max_block_ms`; later failures come from the result.
         """
         self._check_plain()
-        return await self._writer.send(topic, value, key, partition, timestamp_ms, headers)
+        return await self._writer.send(topic, value, key, partition, timestamp_ms, headers, ttl_ms)
 
     async def send_and_wait(
         self,
@@ -184,9 +185,10 @@ class Producer(StaysHere, Generic[Key, Value]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
+        ttl_ms: int | None = None,
     ) -> RecordMetadata:
         """`send`, and its acknowledgement."""
-        return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
+        return await (await self.send(topic, value, key, partition, timestamp_ms, headers, ttl_ms))
 
     async def send_many(
         self, topic: str, rows: Iterable[Value | tuple[Key, Value] | Message[Key, Value]]

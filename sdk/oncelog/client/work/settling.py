@@ -1,10 +1,10 @@
 """Tells brokers what became of records, and tells whoever waits for it when that is done.
 
 Rule 1: what waits for a broker goes in one call, at once: no timer. Meanwhile the next words gather.
-Rule 2: a call whose outcome is not known is repeated until `default_api_timeout_ms`: the broker knows a copy by its records, which are
-        settled then. Words about a partition whose leader has changed go to the new one.
-Rule 3: a word ends once: done, refused with its reason, or unknown. Records that are not this worker's any more are a `NotOwnerError`,
-        and their worker's account is closed.
+Rule 2: a call whose outcome is not known is repeated until `default_api_timeout_ms`: the broker knows a copy by its
+        records, which are settled then. Words about a partition whose leader has changed go to the new one.
+Rule 3: a word ends once: done, refused with its reason, or unknown. Records that are not this worker's any more are a
+        `NotOwnerError`, and their worker's account is closed.
 """
 
 from __future__ import annotations
@@ -265,7 +265,9 @@ class Settler:
         word.held.moves(MessageIncident.TAKEN_AWAY)
         self._over(word.held)
         place = word.held.place
-        word.waiting.ended(errors.NotOwnerError(partition=place.partition, offset=place.offset, delivery=place.delivery))
+        word.waiting.ended(
+            errors.NotOwnerError(partition=place.partition, offset=place.offset, delivery=place.delivery)
+        )
 
     def _end(self, word: _Word, error: errors.OncelogError) -> None:
         """It was not done, or nobody knows: the caller may say it again."""

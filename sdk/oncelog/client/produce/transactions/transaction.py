@@ -50,7 +50,7 @@ from oncelog.client.produce.observer import TransactionObserver
 from oncelog.client.produce.send_trace import transaction_observer_of
 from oncelog.client.produce.sender import Sender
 from oncelog.client.produce.transactions.ending import Ending, Work
-from oncelog.client.produce.transactions.transaction_calls import TransactionCalls
+from oncelog.client.produce.transactions.transaction_calls import TakesAcks, TransactionCalls
 from oncelog.client.produce.transactions.txn_names import end_wait
 from oncelog.client.produce.writer import Headers, Message, Writer
 from oncelog.client.routing.calls import Caller
@@ -96,6 +96,15 @@ class HasOffsets(Protocol):
     @property
     def group(self) -> GroupMetadata | None:
         """The group that they were read for."""
+        ...
+
+
+class HeldMessage(Protocol):
+    """A message of a channel's worker, as far as the transaction needs it."""
+
+    @property
+    def _worker(self) -> TakesAcks:
+        """The worker that handed it out."""
         ...
 
 
@@ -228,12 +237,13 @@ class Transaction(StaysHere, Generic[Key, Value]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
+        ttl_ms: int | None = None,
     ) -> Delivery:
         """As `Producer.send`, inside this transaction. Raises the first failure of the transaction, and `IllegalStateError`
         when it has ended, also while this waited for the topic or for room.
         """
         self._touch()
-        return await self._writer.send(topic, value, key, partition, timestamp_ms, headers)
+        return await self._writer.send(topic, value, key, partition, timestamp_ms, headers, ttl_ms)
 
     def handover(self) -> Handover:
         """For `oncelog.sync`: takes single records from other threads while the transaction is open."""
@@ -281,6 +291,21 @@ class Transaction(StaysHere, Generic[Key, Value]):
             core.fail(again)
             raise again
         await self._call(core, self._calls.send_offsets(found, sequence, entries))
+
+    async def ack(self, messages: HeldMessage | Iterable[HeldMessage]) -> None:
+        """Acknowledges messages of a channel's worker with this transaction: when it commits they are done, and when it
+        aborts they come again. Returns when all of them are part of it.
+
+        Raises `NotOwnerError` when one of them is another worker's by now, `IllegalStateError` when one was settled
+        already; a failure fails the transaction, which can then only be aborted.
+        """
+        chosen = [*messages] if isinstance(messages, Iterable) else [messages]
+        core = self._touch()
+        by_worker: dict[int, list[HeldMessage]] = {}
+        for message in chosen:
+            by_worker.setdefault(id(message._worker), []).append(message)
+        for some in by_worker.values():
+            await self._call(core, self._calls.ack(some[0]._worker, some))
 
     async def flush(self) -> None:
         """Waits until every send of this transaction is acknowledged. Raises the first failure."""
