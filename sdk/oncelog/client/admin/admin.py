@@ -5,6 +5,17 @@ Every call is tried again until `default_api_timeout_ms`; creating, altering and
 
 from __future__ import annotations
 
+from oncelog.client.admin.channel_admin import ChannelAdmin
+from oncelog.client.admin.channel_descriptions import (
+    ChannelDescription,
+    ChannelListing,
+    ChannelOptions,
+    ChannelPartitionState,
+    ChannelWorker,
+    ClaimedMessages,
+    CreatedChannel,
+    PendingMessage,
+)
 from oncelog.client.admin.cluster_admin import ClusterAdmin
 from oncelog.client.admin.descriptions import (
     AlteredTopic,
@@ -49,7 +60,9 @@ from oncelog.client.admin.security_admin import (
 from oncelog.client.admin.transaction_admin import TransactionAdmin
 
 
-class Admin(ClusterAdmin, PlacementAdmin, OperationsAdmin, TransactionAdmin, GroupAdmin, SecurityAdmin, QuotaAdmin):
+class Admin(
+    ClusterAdmin, PlacementAdmin, OperationsAdmin, TransactionAdmin, GroupAdmin, SecurityAdmin, QuotaAdmin, ChannelAdmin
+):
     """See the module. Made by the client."""
 
 
@@ -61,10 +74,17 @@ __all__ = [
     "AlteredTopic",
     "BrokerDescription",
     "BrokerLoad",
+    "ChannelDescription",
+    "ChannelListing",
+    "ChannelOptions",
+    "ChannelPartitionState",
+    "ChannelWorker",
+    "ClaimedMessages",
     "ClusterDescription",
     "ClusterHealth",
     "ConfigValue",
     "CoordinatorDescription",
+    "CreatedChannel",
     "CreatedTopic",
     "EffectiveLimit",
     "GroupDescription",
@@ -76,6 +96,7 @@ __all__ = [
     "LogDescription",
     "PartitionDescription",
     "PartitionOffsets",
+    "PendingMessage",
     "PendingOffsets",
     "ProducerDescription",
     "Quota",
