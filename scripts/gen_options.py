@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any, Final
 
-from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig, WorkerConfig
+from oncelog.config import CHANNEL_OPTIONS, ClientConfig, ConsumerConfig, ProducerConfig, WorkerConfig
 from scripts.written import ROOT, write_or_check
 
 FILE: Final = ROOT / "sdk" / "oncelog" / "option_types.py"
@@ -80,6 +80,15 @@ def _classes() -> Iterator[str]:
         "TypedDict",
         "Of `Client.worker`; see `oncelog.WorkerConfig`. Options of the client are for this one alone.",
         shared | of_client | _fields(WorkerConfig),
+    )
+    given = {
+        name: kind.removesuffix(" | None") for name, kind in _fields(WorkerConfig).items() if name in CHANNEL_OPTIONS
+    }
+    yield _one(
+        "ChannelOptionsGiven",
+        "TypedDict",
+        "Of `create_channel` and `alter_channel`; see `oncelog.WorkerConfig`.",
+        given,
     )
 
 

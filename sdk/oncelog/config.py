@@ -335,6 +335,10 @@ class ConsumerConfig:
     """Whether to pass over committed transactions that lost records in a power cut of all replicas; otherwise
     `TransactionDataLossError` says so where they are.
     """
+    expired: str = SKIP
+    """What is done with a record whose time to live has passed: `skip` passes over it, `deliver` returns it like any other.
+    `read_range` returns all of them.
+    """
     key_deserializer: Deserializer | None = None
     """A function that makes a key of bytes or None; without it, keys are bytes or None. What it returns is the type of
     keys for type checkers. Kafka: `key.deserializer`.
@@ -353,6 +357,7 @@ class ConsumerConfig:
         _one_of(self, "auto_offset_reset", ("latest", "earliest", "none"))
         _one_of(self, "isolation_level", (READ_COMMITTED, READ_UNCOMMITTED))
         _one_of(self, "trace_consumer_parent", ("link", "message"))
+        _one_of(self, "expired", (SKIP, DELIVER))
         _positive(self, "max_poll_interval_ms", "auto_commit_interval_ms")
         delivery_presets.check(delivery_presets.OF_CONSUMERS, self)
         if self.enable_auto_commit and self.group_id is None:
@@ -361,8 +366,8 @@ class ConsumerConfig:
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """The options of one worker of a channel. Those from `ack_wait_ms` to `max_unsettled` are the channel's: a worker that makes the
-    channel gives it these, and one that finds it warns where it has others. None: the channel's own, or its default.
+    """The options of one worker of a channel. Those from `ack_wait_ms` to `max_unsettled` are the channel's: a worker that
+    makes the channel gives it these, and one that finds it warns where it has others. None: the channel's own, or its default.
     """
 
     max_in_flight: int = 100
@@ -370,8 +375,8 @@ class WorkerConfig:
     `max.poll.records`.
     """
     start: str | int = EARLIEST
-    """Where a channel that the worker makes begins: at the first record, at the `latest`, or at the first one at or after a time
-    in milliseconds since 1970. Kafka: `share.auto.offset.reset`.
+    """Where a channel that the worker makes begins: at the first record, at the `latest`, or at the first one at or after
+    a time in milliseconds since 1970. Kafka: `share.auto.offset.reset`.
     """
     create: bool = True
     """Whether the worker makes the channel when it is not there. Otherwise that is an `UnknownChannelError`."""
@@ -380,15 +385,16 @@ class WorkerConfig:
     Otherwise a record that is not settled within `ack_wait_ms` comes again.
     """
     expired: str = SKIP
-    """What is done with a record whose time to live has passed: `skip` acknowledges it unseen, `deliver` hands it out like any other.
+    """What is done with a record whose time to live has passed: `skip` acknowledges it unseen, `deliver` hands it out like
+    any other.
     """
     max_bytes: int = 1 << 20
     """The most bytes of records in one answer of a broker; the first record always comes. Kafka: `fetch.max.bytes`."""
     max_uncompressed_batch_bytes: int = 64 << 20
     """A batch that says to be larger than this, unpacked, is refused rather than unpacked."""
     ack_wait_ms: int | None = None
-    """How long a worker may hold a record before it comes again, to whichever worker is free; 30 s for a channel of which nobody
-    says it. Kafka: `share.record.lock.duration.ms`.
+    """How long a worker may hold a record before it comes again, to whichever worker is free; 30 s for a channel of which
+    nobody says it. Kafka: `share.record.lock.duration.ms`.
     """
     max_deliveries: int | None = None
     """After how many deliveries without an acknowledgement a record is dead; 0, which is the default: there is no bound. Kafka:
@@ -437,7 +443,9 @@ def check_channel_options(options: Mapping[str, object]) -> None:
 
 
 def start_time_ms(start: str | int) -> int:
-    """Where a channel begins, as requests have it: -1 the end, -2 the beginning, else milliseconds since 1970. Raises `ConfigError`."""
+    """Where a channel begins, as requests have it: -1 the end, -2 the beginning, else milliseconds since 1970. Raises
+    `ConfigError`.
+    """
     if isinstance(start, str) and start in (LATEST, EARLIEST):
         return -1 if start == LATEST else -2
     if type(start) is not int or not 0 < start < 1 << 53:

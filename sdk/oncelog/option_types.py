@@ -92,6 +92,7 @@ class ConsumerOptions(ClientOptions, Generic[ReadKey, ReadValue], total=False):
     trace_consumer_parent: str
     check_crcs: bool
     skip_lost_transactions: bool
+    expired: str
     key_deserializer: Deserializer[ReadKey] | None
     value_deserializer: Deserializer[ReadValue] | None
 
@@ -134,3 +135,16 @@ class WorkerOptions(TypedDict, total=False):
     order_by_key: bool | None
     ephemeral: bool | None
     max_unsettled: int | None
+
+
+class ChannelOptionsGiven(TypedDict, total=False):
+    """Of `create_channel` and `alter_channel`; see `oncelog.WorkerConfig`."""
+
+    ack_wait_ms: int
+    max_deliveries: int
+    dead_letter_topic: str
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    order_by_key: bool
+    ephemeral: bool
+    max_unsettled: int

@@ -217,8 +217,8 @@ class Client(StaysHere):
         """A worker of a channel of this topic: the channel's workers share its records, record by record.
 
         See `WorkerConfig` for its options. The channel is made with the first read when it is not there, unless `create=False`.
-        Its name is 1 to 64 characters of `[a-zA-Z0-9._-]`. Raises `ConfigError`, `InvalidTopicError`, `InvalidRequestError` for a
-        name that is none, and `IllegalStateError` after `close`.
+        Its name is 1 to 64 characters of `[a-zA-Z0-9._-]`. Raises `ConfigError`, `InvalidTopicError`,
+        `InvalidRequestError` for a name that is none, and `IllegalStateError` after `close`.
         """
         context, own = self._for_one(config, _SHARED_WITH_WORKERS)
         caller = Caller(context, self._metadata)

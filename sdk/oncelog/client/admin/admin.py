@@ -5,6 +5,17 @@ Every call is tried again until `default_api_timeout_ms`; creating, altering and
 
 from __future__ import annotations
 
+from oncelog.client.admin.channel_admin import ChannelAdmin
+from oncelog.client.admin.channel_descriptions import (
+    ChannelDescription,
+    ChannelListing,
+    ChannelOptions,
+    ChannelPartitionState,
+    ChannelWorker,
+    ClaimedMessages,
+    CreatedChannel,
+    PendingMessage,
+)
 from oncelog.client.admin.cluster_admin import ClusterAdmin
 from oncelog.client.admin.delay_admin import DelayAdmin, DelayedPartition
 from oncelog.client.admin.descriptions import (
@@ -59,6 +70,7 @@ class Admin(
     SecurityAdmin,
     QuotaAdmin,
     DelayAdmin,
+    ChannelAdmin,
 ):
     """See the module. Made by the client."""
 
@@ -71,10 +83,17 @@ __all__ = [
     "AlteredTopic",
     "BrokerDescription",
     "BrokerLoad",
+    "ChannelDescription",
+    "ChannelListing",
+    "ChannelOptions",
+    "ChannelPartitionState",
+    "ChannelWorker",
+    "ClaimedMessages",
     "ClusterDescription",
     "ClusterHealth",
     "ConfigValue",
     "CoordinatorDescription",
+    "CreatedChannel",
     "CreatedTopic",
     "DelayedPartition",
     "EffectiveLimit",
@@ -87,6 +106,7 @@ __all__ = [
     "LogDescription",
     "PartitionDescription",
     "PartitionOffsets",
+    "PendingMessage",
     "PendingOffsets",
     "ProducerDescription",
     "Quota",

@@ -28,17 +28,21 @@ class DelayedRecords:
         self._metadata = metadata
         self._caller = caller
 
-    async def place(self, topic: str, delay_ms: int | None, deliver_at: datetime | int | None) -> tuple[str, int]:
-        """Returns the waiting topic and the timestamp of a record that is due after `delay_ms`, or at `deliver_at`.
+    async def place(
+        self, topic: str, delay_ms: int | None, deliver_at: datetime | int | None, ttl_ms: int | None
+    ) -> tuple[str, int, int | None]:
+        """Returns the waiting topic, the timestamp and the time to live of a record that is due after `delay_ms`, or at
+        `deliver_at`; the time to live is counted from now, and begins when the record is due.
 
         The waiting topic is made at its first use. Raises `InvalidDelayError`, `UnknownTopicError` or `InvalidTopicError`.
         """
-        due_ms = due_at_ms(self._context.clock.now_ms(), delay_ms, deliver_at)
+        now_ms = self._context.clock.now_ms()
+        due_ms = due_at_ms(now_ms, delay_ms, deliver_at)
         name = waiting_topic(topic)
         if self._metadata.known_topic(name) is None:
             request = pb.CreateTopicRequest(topic=name, if_not_exists=True, timeout_ms=_TIMEOUT_MS)
             await self._caller.to_controller(methods.CREATE_TOPIC, request)
-        return name, due_ms
+        return name, due_ms, None if ttl_ms is None else ttl_ms + due_ms - now_ms
 
 
 def due_at_ms(now_ms: int, delay_ms: int | None, deliver_at: datetime | int | None) -> int:

@@ -168,6 +168,7 @@ class Producer(StaysHere, Generic[Key, Value]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
+        ttl_ms: int | None = None,
         *,
         delay_ms: int | None = None,
         deliver_at: datetime | int | None = None,
@@ -175,17 +176,17 @@ class Producer(StaysHere, Generic[Key, Value]):
         """Queues one record and returns at once, or when there is room.
 
         `await` the result for its `RecordMetadata`. Without `partition` the key decides, or any partition takes it.
-        `timestamp_ms` None = now. `delay_ms`, or `deliver_at` (a time with its zone, or milliseconds since 1970): every
-        reader sees the record then and not before, up to a year from now; the result names where it waits, for
-        `admin.cancel_delayed`.
+        `timestamp_ms` None = now. After `ttl_ms` readers skip the record (docs/channels.md). `delay_ms`, or `deliver_at` (a time
+        with its zone, or milliseconds since 1970): every reader sees the record then and not before, up to a year from now, and
+        its time to live begins then; the result names where it waits, for `admin.cancel_delayed`.
 
         Raises `UnknownTopicError`, `InvalidTopicError`, `MessageTooLargeError`, `InvalidRecordError`, `InvalidTimestampError`,
         `InvalidDelayError`, `BufferExhaustedError` after `max_block_ms`; later failures come from the result.
         """
         self._check_plain()
         if delay_ms is not None or deliver_at is not None:
-            topic, timestamp_ms = await self._delayed.place(topic, delay_ms, deliver_at)
-        return await self._writer.send(topic, value, key, partition, timestamp_ms, headers)
+            topic, timestamp_ms, ttl_ms = await self._delayed.place(topic, delay_ms, deliver_at, ttl_ms)
+        return await self._writer.send(topic, value, key, partition, timestamp_ms, headers, ttl_ms)
 
     async def send_and_wait(
         self,
@@ -195,9 +196,10 @@ class Producer(StaysHere, Generic[Key, Value]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
+        ttl_ms: int | None = None,
     ) -> RecordMetadata:
         """`send`, and its acknowledgement."""
-        return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
+        return await (await self.send(topic, value, key, partition, timestamp_ms, headers, ttl_ms))
 
     async def send_many(
         self, topic: str, rows: Iterable[Value | tuple[Key, Value] | Message[Key, Value]]

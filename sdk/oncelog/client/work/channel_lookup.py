@@ -1,8 +1,8 @@
 """Finds the channel of a worker, and makes it where it is not there.
 
 Rule 1: what is there is taken as it is: options that the worker was given and the channel does not have are a warning.
-Rule 2: any broker is asked, and one that lags may not know of a channel that was just made. So a channel that is missing is looked for
-        again, at another broker, for a second.
+Rule 2: any broker is asked, and one that lags may not know of a channel that was just made. So a channel that is missing
+        is looked for again, at another broker, for a second.
 """
 
 from __future__ import annotations

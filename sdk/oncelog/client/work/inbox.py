@@ -21,7 +21,9 @@ _FOREVER_S = 3_600.0
 
 
 class Inbox:
-    """See the module. `is_ours` says whether the broker that gave a record still leads its partition, and strikes it off otherwise."""
+    """See the module. `is_ours` says whether the broker that gave a record still leads its partition, and strikes it off
+    otherwise.
+    """
 
     def __init__(self, is_ours: Callable[[ChannelMessage], bool]) -> None:
         self._is_ours = is_ours

@@ -1,7 +1,7 @@
 """A record that a worker was given, with the words about what became of it.
 
-Rule 1: it is settled once: after `ack`, `nack` or `reject` every further word raises `IllegalStateError`. A word that the broker
-        refused, or whose outcome is not known, may be said again.
+Rule 1: it is settled once: after `ack`, `nack` or `reject` every further word raises `IllegalStateError`. A word that the
+        broker refused, or whose outcome is not known, may be said again.
 Rule 2: a word returns when the broker has done what it says, durably. Words that are said meanwhile go together, in one call.
 """
 
@@ -73,7 +73,9 @@ class ChannelMessage(StaysHere):
         await self._worker._say((self,), Said(Verdict.ACK))
 
     async def nack(self, delay_ms: int | None = None) -> None:
-        """It is not done, and comes again after `delay_ms`, 0 to a day; None = after the channel's own pause. Raises as `ack`."""
+        """It is not done, and comes again after `delay_ms`, 0 to a day; None = after the channel's own pause. Raises as
+        `ack`.
+        """
         await self._worker._say((self,), nack_of(delay_ms))
 
     async def touch(self) -> None:
@@ -81,7 +83,9 @@ class ChannelMessage(StaysHere):
         await self._worker._say((self,), Said(Verdict.TOUCH))
 
     async def reject(self, reason: str = "") -> None:
-        """It can never be done: it is dead at once, and goes to the channel's dead-letter topic, with the reason. Raises as `ack`."""
+        """It can never be done: it is dead at once, and goes to the channel's dead-letter topic, with the reason. Raises
+        as `ack`.
+        """
         if len(reason) > REASON_CHARACTERS_MAX:
             raise InvalidRequestError(f"a reason has at most {REASON_CHARACTERS_MAX} characters", given=len(reason))
         await self._worker._say((self,), Said(Verdict.REJECT, reason=reason))

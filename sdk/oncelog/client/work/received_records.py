@@ -1,7 +1,8 @@
 """An answer of a broker to the records that it gives to a worker.
 
 Rule 1: nothing of an answer that breaks the protocol is used: `InvalidResponseError`.
-Rule 2: a batch that cannot be read is told of once, with where it is; the other records of the answer are the worker's all the same.
+Rule 2: a batch that cannot be read is told of once, with where it is; the other records of the answer are the worker's all
+        the same.
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ class AnswerReader:
         return Answer(found, unread, error)
 
     def _batch(self, item: ch.ReceivedRecords, data: memoryview) -> _Batch:
-        """One whole batch. Raises `CorruptMessageError`, `InvalidRecordError`; `InvalidResponseError` for another partition's."""
+        """One whole batch. Raises `CorruptMessageError`, `InvalidRecordError`; `InvalidResponseError` for another
+        partition's.
+        """
         from oncelog.core.batch.batch import decode_arrow
         from oncelog.core.batch.header import read_header
 

@@ -1,11 +1,11 @@
 """Keeps a request for records at every broker that has some for this worker, and puts what comes into its inbox.
 
-Rule 1: what may be asked of whom says `core/work/shares.py`. The next request to a broker is on its way while the caller works on what
-        the last one brought.
-Rule 2: what passes is tried again and not seen. What does not is told to the reader, once; a channel or topic that is gone ends the
-        worker.
-Rule 3: an unknown channel may be a new one of which the broker has not heard. So brokers are asked for it by name before it counts as
-        gone.
+Rule 1: what may be asked of whom says `core/work/shares.py`. The next request to a broker is on its way while the caller
+        works on what the last one brought.
+Rule 2: what passes is tried again and not seen. What does not is told to the reader, once; a channel or topic that is gone
+        ends the worker.
+Rule 3: an unknown channel may be a new one of which the broker has not heard. So brokers are asked for it by name before
+        it counts as gone.
 Rule 4: a record whose deadline has passed counts no more, and neither does one whose partition another broker leads by now.
 """
 

@@ -1,10 +1,10 @@
 """Tells brokers what became of records, and tells whoever waits for it when that is done.
 
 Rule 1: what waits for a broker goes in one call, at once: no timer. Meanwhile the next words gather.
-Rule 2: a call whose outcome is not known is repeated until `default_api_timeout_ms`: the broker knows a copy by its records, which are
-        settled then. Words about a partition whose leader has changed go to the new one.
-Rule 3: a word ends once: done, refused with its reason, or unknown. Records that are not this worker's any more are a `NotOwnerError`,
-        and their worker's account is closed.
+Rule 2: a call whose outcome is not known is repeated until `default_api_timeout_ms`: the broker knows a copy by its
+        records, which are settled then. Words about a partition whose leader has changed go to the new one.
+Rule 3: a word ends once: done, refused with its reason, or unknown. Records that are not this worker's any more are a
+        `NotOwnerError`, and their worker's account is closed.
 """
 
 from __future__ import annotations

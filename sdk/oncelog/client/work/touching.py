@@ -58,6 +58,6 @@ class Toucher:
         due = self._holding.to_touch(now_ms())
         if due:
             try:
-                self._settler.say(due, Said(Verdict.TOUCH))
+                self._settler.say(due, Said(Verdict.TOUCH)).add_done_callback(lambda _: self.wake())
             except errors.OncelogError:
                 pass

@@ -5,10 +5,10 @@
             ...
             await message.ack()
 
-Rule 1: a record that was acknowledged never comes again. One that was not comes again after `ack_wait_ms`, to whichever worker is
-        free; so do those that the worker held when its process died, or when the leader of their partition changed.
-Rule 2: a worker holds at most `max_in_flight` records of all brokers together, those included that have come and were not handed
-        out yet. Whatever ends one makes room for the next.
+Rule 1: a record that was acknowledged never comes again. One that was not comes again after `ack_wait_ms`, to whichever
+        worker is free; so do those that the worker held when its process died, or when the leader of their partition changed.
+Rule 2: a worker holds at most `max_in_flight` records of all brokers together, those included that have come and were not
+        handed out yet. Whatever ends one makes room for the next.
 Rule 3: only committed records come.
 """
 

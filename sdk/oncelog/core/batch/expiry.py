@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from oncelog.core.batch import header as hd
+from oncelog.core.batch.expiry_header import EXPIRES_HEADER
 from oncelog.core.batch.header import BatchHeader
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     Mask = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
-EXPIRES_HEADER: Final = "oncelog.expires-ms"
 _DIGITS: Final = "^[0-9]{1,18}$"
 
 

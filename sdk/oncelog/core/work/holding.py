@@ -1,8 +1,8 @@
 """The records that a worker holds: in which state each of them is, and until when it is the worker's.
 
 Rule 1: a record is held once. When it comes again in a later delivery, the earlier one is lost.
-Rule 2: a record whose time has passed is forgotten here. One that the caller does not have yet is lost with that; about one that he
-        has, the broker has the last word, since he may still say something about it.
+Rule 2: a record whose time has passed is forgotten here. One that the caller does not have yet is lost with that; about
+        one that he has, the broker has the last word, since he may still say something about it.
 Rule 3: nothing here grows without bound: what is over is removed.
 """
 
@@ -17,7 +17,9 @@ from oncelog.core.work.settlements import Place
 
 
 class Held:
-    """One record in one of its deliveries. `broker` is who gave it; `until_ms` is when the worker stops to take it for its own."""
+    """One record in one of its deliveries. `broker` is who gave it; `until_ms` is when the worker stops to take it for its
+    own.
+    """
 
     __slots__ = ("ack_wait_ms", "broker", "from_ms", "is_counted", "is_touched", "place", "state", "until_ms")
 
@@ -121,7 +123,8 @@ class Holding:
     def check(self) -> None:
         """Asserts every invariant."""
         for key, held in self._held.items():
-            assert held.is_counted and key == held.place[:2]
+            assert held.is_counted
+            assert key == held.place[:2]
             assert any(entry is held and until == held.until_ms for until, _, entry in self._by_time)
 
 

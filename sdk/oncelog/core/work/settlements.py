@@ -1,9 +1,10 @@
 """What waits to be told to a broker, in as few words as possible: neighbouring records with one verdict are one item.
 
 Rule 1: everything that waits goes in one call, up to `MOST_RECORDS`; the order in which it was said is kept between calls.
-Rule 2: records are joined when partition, delivery and all that is said about them are the same, and no offset lies between them.
-Rule 3: each record that was sent has one fate (`judge`), also where the answer is about a part of an item, and where an earlier copy
-        of the call may have been executed.
+Rule 2: records are joined when partition, delivery and all that is said about them are the same, and no offset lies
+        between them.
+Rule 3: each record that was sent has one fate (`judge`), also where the answer is about a part of an item, and where an
+        earlier copy of the call may have been executed.
 """
 
 from __future__ import annotations
@@ -103,7 +104,9 @@ def refusal_of(place: Place, refusals: Iterable[Refusal]) -> Refusal | None:
 
 
 def judge(said: Said, refusal: Refusal | None, may_be_copy: bool) -> Fate:
-    """Returns the fate of a word. `may_be_copy`: an earlier call with it was not answered, and may have been executed. Rule 3."""
+    """Returns the fate of a word. `may_be_copy`: an earlier call with it was not answered, and may have been executed.
+    Rule 3.
+    """
     if refusal is None:
         return Fate.DONE
     if not refusal.is_not_owner and not refusal.is_settled:

@@ -2,8 +2,8 @@
 
 Rule 1: a broker is committed to what it was allowed by the request that stands there, or to what the worker holds from it,
         whichever is more. The sum over all brokers never exceeds `max_in_flight`.
-Rule 2: a broker whose last request came back empty is idle. Its share is one record as long as there are enough for all, and the
-        others have the rest in equal parts. It gets its part back with the first record that it sends.
+Rule 2: a broker whose last request came back empty is idle. Its share is one record as long as there are enough for all,
+        and the others have the rest in equal parts. It gets its part back with the first record that it sends.
 Rule 3: when there are more brokers than records, the shares rotate (as NSQ's clients do it): the broker that has waited the
         longest gets the next one, and keeps it for one short request. So every broker gets its turn.
 Rule 4: a request is never broken off, since its answer may hold records; one that allows none may be, and is, when its broker's
@@ -176,4 +176,5 @@ class Shares:
         answer to an acknowledgement: for the broker the record is the worker's no more, for the worker it still is.
         """
         for broker in self._brokers.values():
-            assert broker.held >= 0 and broker.granted >= 0 and (broker.is_asked or broker.granted == 0)
+            assert min(broker.held, broker.granted) >= 0
+            assert broker.is_asked or broker.granted == 0

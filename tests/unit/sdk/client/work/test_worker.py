@@ -360,11 +360,12 @@ def test_a_close_gives_back_what_was_not_handed_out(cluster: FakeCluster, channe
 
 def test_a_close_waits_for_what_was_said(cluster: FakeCluster, channels: FakeChannels) -> None:
     append(cluster, [b"0"])
+    saying: list[asyncio.Future[None]] = []
 
     async def work(worker: Worker) -> None:
         (message,) = await worker.getmany()
-        asyncio.ensure_future(message.ack())
-        await asyncio.sleep(0)
+        saying.append(asyncio.ensure_future(message.ack()))
+        await asyncio.sleep(0.0005)
 
     at_work(cluster, work)
     assert channels.settled() == [0]
