@@ -88,6 +88,7 @@ class Work:
             first_offset=item.first_offset,
             last_offset=item.last_offset,
             delivery=item.delivery,
+            leader_epoch=item.leader_epoch,
             verdict=pb.VERDICT_ACK,
         )
         reply, _ = await methods.SETTLE.call(self.transport, self.address(item.partition), request, 20_000)

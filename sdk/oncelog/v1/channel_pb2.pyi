@@ -164,30 +164,34 @@ class ReceiveRequest(_message.Message):
     def __init__(self, topic_id: _Optional[str] = ..., channel: _Optional[str] = ..., channel_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ..., max_in_flight: _Optional[int] = ..., max_bytes: _Optional[int] = ..., max_wait_ms: _Optional[int] = ...) -> None: ...
 
 class ReceiveReply(_message.Message):
-    __slots__ = ("records", "errors", "batches")
+    __slots__ = ("records", "errors", "waited_ms", "batches")
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     ERRORS_FIELD_NUMBER: _ClassVar[int]
+    WAITED_MS_FIELD_NUMBER: _ClassVar[int]
     BATCHES_FIELD_NUMBER: _ClassVar[int]
     records: _containers.RepeatedCompositeFieldContainer[ReceivedRecords]
     errors: _containers.RepeatedCompositeFieldContainer[_types_pb2.PartitionError]
+    waited_ms: int
     batches: bytes
-    def __init__(self, records: _Optional[_Iterable[_Union[ReceivedRecords, _Mapping]]] = ..., errors: _Optional[_Iterable[_Union[_types_pb2.PartitionError, _Mapping]]] = ..., batches: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, records: _Optional[_Iterable[_Union[ReceivedRecords, _Mapping]]] = ..., errors: _Optional[_Iterable[_Union[_types_pb2.PartitionError, _Mapping]]] = ..., waited_ms: _Optional[int] = ..., batches: _Optional[bytes] = ...) -> None: ...
 
 class ReceivedRecords(_message.Message):
-    __slots__ = ("partition", "first_offset", "last_offset", "delivery", "ack_wait_ms", "length")
+    __slots__ = ("partition", "first_offset", "last_offset", "delivery", "ack_wait_ms", "length", "leader_epoch")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
     LAST_OFFSET_FIELD_NUMBER: _ClassVar[int]
     DELIVERY_FIELD_NUMBER: _ClassVar[int]
     ACK_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     LENGTH_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     partition: int
     first_offset: int
     last_offset: int
     delivery: int
     ack_wait_ms: int
     length: int
-    def __init__(self, partition: _Optional[int] = ..., first_offset: _Optional[int] = ..., last_offset: _Optional[int] = ..., delivery: _Optional[int] = ..., ack_wait_ms: _Optional[int] = ..., length: _Optional[int] = ...) -> None: ...
+    leader_epoch: int
+    def __init__(self, partition: _Optional[int] = ..., first_offset: _Optional[int] = ..., last_offset: _Optional[int] = ..., delivery: _Optional[int] = ..., ack_wait_ms: _Optional[int] = ..., length: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
 
 class SettleRequest(_message.Message):
     __slots__ = ("topic_id", "channel", "channel_id", "worker_id", "items", "transaction", "leaves")
@@ -208,7 +212,7 @@ class SettleRequest(_message.Message):
     def __init__(self, topic_id: _Optional[str] = ..., channel: _Optional[str] = ..., channel_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., items: _Optional[_Iterable[_Union[Settlement, _Mapping]]] = ..., transaction: _Optional[_Union[_coordinator_pb2.TransactionName, _Mapping]] = ..., leaves: bool = ...) -> None: ...
 
 class Settlement(_message.Message):
-    __slots__ = ("partition", "first_offset", "last_offset", "delivery", "verdict", "delay_ms", "reason")
+    __slots__ = ("partition", "first_offset", "last_offset", "delivery", "verdict", "delay_ms", "reason", "leader_epoch")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
     LAST_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -216,6 +220,7 @@ class Settlement(_message.Message):
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     DELAY_MS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     partition: int
     first_offset: int
     last_offset: int
@@ -223,7 +228,8 @@ class Settlement(_message.Message):
     verdict: Verdict
     delay_ms: int
     reason: str
-    def __init__(self, partition: _Optional[int] = ..., first_offset: _Optional[int] = ..., last_offset: _Optional[int] = ..., delivery: _Optional[int] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., delay_ms: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+    leader_epoch: int
+    def __init__(self, partition: _Optional[int] = ..., first_offset: _Optional[int] = ..., last_offset: _Optional[int] = ..., delivery: _Optional[int] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., delay_ms: _Optional[int] = ..., reason: _Optional[str] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
 
 class SettleReply(_message.Message):
     __slots__ = ("errors",)

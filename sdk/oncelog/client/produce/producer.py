@@ -176,9 +176,9 @@ class Producer(StaysHere, Generic[Key, Value]):
         """Queues one record and returns at once, or when there is room.
 
         `await` the result for its `RecordMetadata`. Without `partition` the key decides, or any partition takes it.
-        `timestamp_ms` None = now. After `ttl_ms` readers skip the record (docs/channels.md). `delay_ms`, or `deliver_at` (a time
-        with its zone, or milliseconds since 1970): every reader sees the record then and not before, up to a year from now, and
-        its time to live begins then; the result names where it waits, for `admin.cancel_delayed`.
+        `timestamp_ms` None = now. After `ttl_ms` readers skip the record (docs/channels.md). `delay_ms`, or `deliver_at` (a
+        time with its zone, or milliseconds since 1970): every reader sees the record then and not before, up to a year from
+        now, and its time to live begins then; the result names where it waits, for `admin.cancel_delayed`.
 
         Raises `UnknownTopicError`, `InvalidTopicError`, `MessageTooLargeError`, `InvalidRecordError`, `InvalidTimestampError`,
         `InvalidDelayError`, `BufferExhaustedError` after `max_block_ms`; later failures come from the result.

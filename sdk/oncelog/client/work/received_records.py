@@ -25,6 +25,7 @@ class Received(NamedTuple):
 
     record: ConsumerRecord[bytes | None, bytes | None]
     delivery: int
+    leader_epoch: int
     ack_wait_ms: int
     is_expired: bool
     """Its time to live has passed."""
@@ -107,6 +108,7 @@ class AnswerReader:
             Received(
                 ConsumerRecord(self._topic, item.partition, offset, time, key, value, pairs),
                 item.delivery,
+                item.leader_epoch,
                 item.ack_wait_ms,
                 is_late,
             )

@@ -7,6 +7,8 @@ Rule 2: what passes is tried again and not seen. What does not is told to the re
 Rule 3: an unknown channel may be a new one of which the broker has not heard. So brokers are asked for it by name before
         it counts as gone.
 Rule 4: a record whose deadline has passed counts no more, and neither does one whose partition another broker leads by now.
+Rule 5: a process that was frozen may have been given up by its brokers, whatever its records' deadlines say: what it has not
+        handed out by then is not handed out any more.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ from oncelog.client.work.message import ChannelMessage, Settles
 from oncelog.client.work.partitions import Partitions
 from oncelog.client.work.received_records import Answer, AnswerReader, Received
 from oncelog.config import SKIP, WorkerConfig
+from oncelog.core.work.deadlines import given_at_ms, is_unheard
 from oncelog.core.work.holding import Held, Holding
-from oncelog.core.work.message_states import MessageIncident
+from oncelog.core.work.message_states import MessageIncident, MessageState
 from oncelog.core.work.settlements import Place
 from oncelog.core.work.shares import Grant, Shares
 from oncelog.types import Buffer
@@ -34,6 +37,7 @@ from oncelog.wire import methods
 from oncelog.wire.wire_errors import from_detail
 
 _GRACE_MS: Final = 2_000
+_PULSE_S: Final = 0.25
 """A broker may hear of a new channel, or topic, a little later than its creator."""
 _LEAST_WAIT_MS: Final = 20
 """A broker that answers with nothing at once is not asked again at once."""
@@ -69,6 +73,8 @@ class Receiver:
         self._tasks: dict[asyncio.Task[None], str] = {}
         self._empty: dict[str, asyncio.Task[None]] = {}  # requests that allow nothing, by broker
         self._timer: asyncio.TimerHandle | None = None
+        self._pulses: asyncio.TimerHandle | None = None
+        self._seen_ms = 0
         self._is_kicked = False
         self._is_closed = False
         self._is_checking = False
@@ -81,6 +87,8 @@ class Receiver:
         self.worker = worker
         self._reader = AnswerReader(self._topic, channel.topic_id, self._config)
         self._known_until_ms = now_ms() + _GRACE_MS
+        self._seen_ms = now_ms()
+        self._pulse()
         self.kick()
 
     def kick(self) -> None:
@@ -92,8 +100,9 @@ class Receiver:
     async def stop(self) -> None:
         """Asks for nothing more. What is on its way is given back by the worker's farewell."""
         self._is_closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._pulses):
+            if timer is not None:
+                timer.cancel()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -165,7 +174,7 @@ class Receiver:
             return
         if not reply.records and not reply.errors and now_ms() - asked_ms < _LEAST_WAIT_MS:
             await asyncio.sleep(_LEAST_WAIT_MS / 1000)
-        self._take(grant.broker, answer)
+        self._take(grant.broker, answer, given_at_ms(now_ms(), asked_ms, reply.waited_ms))
         self._note(partitions, reply)
 
     def _note(self, partitions: list[int], reply: ch.ReceiveReply) -> None:
@@ -177,8 +186,8 @@ class Receiver:
 
     # ------------------------------------------------------------ what has come
 
-    def _take(self, broker: str, answer: Answer) -> None:
-        messages = self.took(broker, answer.records)
+    def _take(self, broker: str, answer: Answer, given_ms: int) -> None:
+        messages = self.took(broker, answer.records, given_ms)
         self.shares.answered(broker, len(messages))
         self.strike_off_outdated()
         if self._config.expired == SKIP:
@@ -191,14 +200,14 @@ class Receiver:
         if answer.error is not None:
             self.inbox.tell(answer.error)
 
-    def took(self, broker: str, records: list[Received]) -> list[ChannelMessage]:
-        """These are the worker's from now on. The caller adds them to the broker's account."""
+    def took(self, broker: str, records: list[Received], given_ms: int) -> list[ChannelMessage]:
+        """These are the worker's since `given_ms`. The caller adds them to the broker's account."""
         assert self.worker is not None
-        now, found = now_ms(), []
+        found = []
         for item in records:
             record = item.record
-            place = Place(record.partition, record.offset, item.delivery)
-            held = Held(place, broker, now, item.ack_wait_ms)
+            place = Place(record.partition, record.offset, item.delivery, item.leader_epoch)
+            held = Held(place, broker, given_ms, item.ack_wait_ms)
             earlier = self.holding.add(held)
             if earlier is not None:
                 self._outdated.append(earlier)
@@ -207,10 +216,10 @@ class Receiver:
             self.on_taken()
         return found
 
-    def claimed(self, broker: str, reply: ch.ReceiveReply, payload: Buffer) -> list[ChannelMessage]:
-        """What was taken from other workers, for the caller. Raises why it cannot be read."""
+    def claimed(self, broker: str, reply: ch.ReceiveReply, payload: Buffer, asked_ms: int) -> list[ChannelMessage]:
+        """What was taken from other workers, for the caller, who asked at `asked_ms`. Raises why it cannot be read."""
         answer = self._reader.read(reply, payload, self._context.clock.now_ms())
-        messages = self.took(broker, answer.records)
+        messages = self.took(broker, answer.records, given_at_ms(now_ms(), asked_ms, reply.waited_ms))
         self.shares.took(broker, len(messages))
         self.strike_off_outdated()
         for message in messages:
@@ -237,14 +246,28 @@ class Receiver:
             self.shares.let_go(held.broker)
 
     def _is_ours(self, message: ChannelMessage) -> bool:
-        """Rule 4."""
+        """Rules 4 and 5."""
         held = message._held
+        self._look_at_clock()
         leader = self._partitions.leader(message.partition)
         if held.until_ms > now_ms() and leader in ("", held.broker):
             return True
         held.moves(MessageIncident.TAKEN_AWAY)
         self.over(held)
         return False
+
+    def _look_at_clock(self) -> None:
+        """Rule 5."""
+        now, seen = now_ms(), self._seen_ms
+        self._seen_ms = now
+        for held in [one for one in self.holding if is_unheard(now, seen, one.ack_wait_ms)]:
+            if held.state is MessageState.WAITING:
+                held.moves(MessageIncident.TAKEN_AWAY)
+                self.over(held)
+
+    def _pulse(self) -> None:
+        self._look_at_clock()
+        self._pulses = asyncio.get_running_loop().call_later(_PULSE_S, self._pulse)
 
     # ------------------------------------------------------------ failures
 

@@ -411,6 +411,7 @@ def _item(item: Item) -> ch.Settlement:
         verdict=int(item.said.verdict),  # type: ignore[arg-type]
         delay_ms=item.said.delay_ms,
         reason=item.said.reason,
+        leader_epoch=item.leader_epoch,
     )
 
 

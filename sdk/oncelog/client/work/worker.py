@@ -227,8 +227,9 @@ class Worker(StaysHere):
             max_records=max_records,
         )
         timeout_ms = self._context.config.request_timeout_ms
+        asked_ms = now_ms()
         reply, payload = await methods.CLAIM.call(self._context.transport, leader, request, timeout_ms)
-        return self._receiver.claimed(leader, reply, payload)
+        return self._receiver.claimed(leader, reply, payload, asked_ms)
 
     async def _leader(self, partition: int) -> str:
         deadline_ms = self._context.deadline_ms()

@@ -1,7 +1,7 @@
 """What waits to be told to a broker, in as few words as possible: neighbouring records with one verdict are one item.
 
 Rule 1: everything that waits goes in one call, up to `MOST_RECORDS`; the order in which it was said is kept between calls.
-Rule 2: records are joined when partition, delivery and all that is said about them are the same, and no offset lies
+Rule 2: records are joined when partition, epoch, delivery and all that is said about them are the same, and no offset lies
         between them.
 Rule 3: each record that was sent has one fate (`judge`), also where the answer is about a part of an item, and where an
         earlier copy of the call may have been executed.
@@ -47,6 +47,8 @@ class Place(NamedTuple):
     partition: int
     offset: int
     delivery: int
+    leader_epoch: int = 0
+    """In which it was delivered: deliveries are counted anew, from what is stored, by each leader."""
 
 
 class Item(NamedTuple):
@@ -57,6 +59,7 @@ class Item(NamedTuple):
     last: int
     delivery: int
     said: Said
+    leader_epoch: int = 0
 
 
 def items_of(told: Iterable[tuple[Place, Said]]) -> list[Item]:
@@ -66,12 +69,12 @@ def items_of(told: Iterable[tuple[Place, Said]]) -> list[Item]:
         last = found[-1] if found else None
         if (
             last is not None
-            and (last.partition, last.last + 1, last.delivery) == (place.partition, place.offset, place.delivery)
+            and (last.partition, last.last + 1, last.delivery, last.leader_epoch) == place
             and last.said == said
         ):
             found[-1] = last._replace(last=place.offset)
         else:
-            found.append(Item(place.partition, place.offset, place.offset, place.delivery, said))
+            found.append(Item(place.partition, place.offset, place.offset, place.delivery, said, place.leader_epoch))
     return found
 
 

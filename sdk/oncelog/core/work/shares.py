@@ -172,8 +172,8 @@ class Shares:
     def check(self) -> None:
         """Asserts every invariant.
 
-        No request brings the worker above `max_in_flight` (`asked`). Claims may, and so may a broker's answer that overtakes its
-        answer to an acknowledgement: for the broker the record is the worker's no more, for the worker it still is.
+        No request brings the worker above `max_in_flight` (`asked`). Claims may, and so may a broker's answer that overtakes
+        its answer to an acknowledgement: for the broker the record is the worker's no more, for the worker it still is.
         """
         for broker in self._brokers.values():
             assert min(broker.held, broker.granted) >= 0

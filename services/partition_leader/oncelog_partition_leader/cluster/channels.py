@@ -15,7 +15,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from oncelog.core.names import check_channel_name
 from oncelog.errors import (
@@ -84,7 +84,7 @@ class Channels:
             raise UnknownChannelError(
                 "what this call was about is over: make a new call to create a channel", channel=name
             )
-        chosen = self._checked(topic.value, replace(ChannelOptions(), **_known(options)))
+        chosen = self._checked(topic.value, _changed(ChannelOptions(), options))
         self._require_room(topic_id)
         now_ms = self._clock.now_ms()
         channel = Channel(
@@ -128,7 +128,7 @@ class Channels:
         """
         topic, entry = self._require(topic_name, name, channel_id)
         channel = entry.value
-        chosen = replace(channel.options, **_known(options))
+        chosen = _changed(channel.options, options)
         for option in _FIXED:
             if getattr(chosen, option) != getattr(channel.options, option):
                 raise InvalidRequestError(f"{option} cannot be changed: create another channel", channel=name)
@@ -216,9 +216,11 @@ class Channels:
         return Put(deleted_topic_key(channel_id), DeletedTopic("", self._clock.now_ms()).encode())
 
 
-def _known(options: Options) -> dict[str, int | str | bool]:
-    assert options.keys() <= _NAMES, "the caller takes the names from the contract"
-    return dict(options)
+def _changed(before: ChannelOptions, options: Options) -> ChannelOptions:
+    """Returns the options with these values; the caller takes their names from the contract."""
+    assert options.keys() <= _NAMES, "the contract has an option that is unknown here"
+    values: dict[str, Any] = dict(options)
+    return replace(before, **values)
 
 
 def _start(timestamp_ms: int) -> int:

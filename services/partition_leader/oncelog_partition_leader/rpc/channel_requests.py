@@ -79,7 +79,8 @@ def _settlement(item: pb.Settlement) -> Settlement:
         raise InvalidRequestError("there is no such verdict", verdict=item.verdict) from None
     delay_ms = item.delay_ms if verdict is Verdict.NACK else 0
     reason = item.reason if verdict is Verdict.REJECT else ""
-    return Settlement(item.first_offset, item.last_offset, item.delivery, verdict, delay_ms, reason)
+    first, last = item.first_offset, item.last_offset
+    return Settlement(first, last, item.delivery, verdict, delay_ms, reason, item.leader_epoch)
 
 
 def _check_transaction(request: pb.SettleRequest) -> None:

@@ -66,7 +66,8 @@ class ChannelService:
         Raises `InvalidRequestError`, `UnknownChannelError`, and `ResourceExhaustedError` for too many workers.
         """
         checked.check_receive(request, self._config.fetch_partitions_max)
-        deadline_ms = self._now_ms() + min(request.max_wait_ms, self._config.fetch_wait_max)
+        came_ms = self._now_ms()
+        deadline_ms = came_ms + min(request.max_wait_ms, self._config.fetch_wait_max)
         channel = await self.find(request.topic_id, request.channel, request.channel_id, TopicOperation.READ)
         answer = self._answer(request.worker_id, request.max_bytes)
         while True:
@@ -75,7 +76,7 @@ class ChannelService:
             if not led or shared is None:
                 return answer.reply, b""
             left_ms = 0 if answer.reply.errors else deadline_ms - self._now_ms()
-            over = await self._receive_once(request, shared, led, answer, left_ms)
+            over = await self._receive_once(request, shared, led, answer, came_ms, left_ms)
             if over or answer.reply.records or left_ms <= 0:
                 if not answer.reply.records:
                     self._add_errors(channel, request.partitions, answer)
@@ -87,6 +88,7 @@ class ChannelService:
         shared: SharedChannel,
         led: Iterable[LedChannel],
         answer: Answer,
+        came_ms: int,
         left_ms: float,
     ) -> bool:
         """Stands in line once. Returns True when the request is not to go on, with or without records."""
@@ -97,6 +99,7 @@ class ChannelService:
             shared.stand(standing)
             given = await standing.wait(left_ms)
             if given:
+                answer.reply.waited_ms = max(standing.given_ms - came_ms, 0)
                 await answer.add_all(given)
         except asyncio.CancelledError:
             if given is None and standing.answer.done():
@@ -179,7 +182,8 @@ class ChannelService:
     ) -> Failed:
         try:
             led = await self.open_one(channel, partition)
-            refused = [one for item in items for one in led.delivery.settle(worker_id, item, self._now_ms())]
+            told = [item.in_epoch(led.place.leader_epoch) for item in items]
+            refused = [one for item in told for one in led.delivery.settle(worker_id, item, self._now_ms())]
             led.changed()
             assert led.writer is not None
             await led.writer.wait(deadline_ms - self._now_ms())
@@ -220,7 +224,8 @@ class ChannelService:
                 if one.ended is not None:
                     raise one.ended
                 assert one.transactions is not None
-                entered.append(one.transactions.enter(request.worker_id, request.transaction, settlements))
+                told = [item.in_epoch(one.place.leader_epoch) for item in settlements]
+                entered.append(one.transactions.enter(request.worker_id, request.transaction, told))
         except OncelogError:
             for one, acks in zip(led, entered, strict=False):
                 if one.ended is None and one.transactions is not None:

@@ -16,6 +16,8 @@ CHANNEL_PAUSE: Final = -1
 MAX_SETTLED_AT_ONCE: Final = 100_000
 """The most offsets that one settlement spans: a worker holds no more."""
 MAX_REASON: Final = 1024
+NO_DELIVERY: Final = (1 << 31) - 1
+"""The number of a delivery that never happens."""
 
 
 class Verdict(IntEnum):
@@ -44,6 +46,12 @@ class Settlement(NamedTuple):
     """Of a NACK: 0 to a day, or `CHANNEL_PAUSE`."""
     reason: str = ""
     """Of a REJECT: for the dead letter."""
+    leader_epoch: int = 0
+    """In which the records were delivered: two leaders may count the same deliveries of a record to the same worker."""
+
+    def in_epoch(self, leader_epoch: int) -> Settlement:
+        """Returns it as it counts in this epoch: about what an earlier leader delivered it names a delivery that never is."""
+        return self if self.leader_epoch == leader_epoch else self._replace(delivery=NO_DELIVERY)
 
     def check(self) -> None:
         """Raises `InvalidRequestError` when a value is out of its range."""

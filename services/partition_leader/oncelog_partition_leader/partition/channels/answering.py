@@ -134,6 +134,7 @@ class Answer:
             delivery=piece.delivery,
             ack_wait_ms=led.channel.options.ack_wait_ms,
             length=length,
+            leader_epoch=led.place.leader_epoch,
         )
 
     async def _cut(self, part: _Part, pieces: list[Taken]) -> Buffer:

@@ -22,13 +22,15 @@ from oncelog_runtime.metadata.channel_values import Channel
 class Standing:
     """A request of a worker that waits for records. `answer` gets them; nothing = look again, or another one replaces it."""
 
-    __slots__ = ("answer", "led", "max_bytes", "max_in_flight", "worker_id")
+    __slots__ = ("answer", "given_ms", "led", "max_bytes", "max_in_flight", "worker_id")
 
     def __init__(self, worker_id: str, led: Iterable[LedChannel], max_in_flight: int, max_bytes: int) -> None:
         self.worker_id = worker_id
         self.led = dict.fromkeys(led)
         self.max_in_flight = max_in_flight
         self.max_bytes = max_bytes
+        self.given_ms = 0
+        """When it got its records: their deadlines count from then."""
         self.answer: asyncio.Future[list[Given]] = asyncio.get_running_loop().create_future()
 
     async def wait(self, timeout_ms: float) -> list[Given] | None:
@@ -189,6 +191,7 @@ class SharedChannel:
             given = self._give(standing, room, len(ready) - number, there)
             if given:
                 self._line.pop(standing, None)
+                standing.given_ms = self._now_ms()
                 standing.give(given)
             if not there:
                 return
