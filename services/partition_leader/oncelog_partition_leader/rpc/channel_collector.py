@@ -1,7 +1,7 @@
 """The metrics of channels that a scrape reads from a broker.
 
 Rule: one series for each channel of which a partition is led here, and for the first `CHANNELS_MAX` of them, in the order in
-which they began here: whoever makes channels does not fill the memory of a monitoring system.
+which they began here: a client that makes channels does not fill the memory of a monitoring system.
 """
 
 from __future__ import annotations

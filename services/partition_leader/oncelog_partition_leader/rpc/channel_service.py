@@ -1,4 +1,4 @@
-"""Work on channels: records go to workers, and what became of them comes back (docs/internals/channels.md).
+"""Work on channels: records go to workers, and their settlements come back (docs/internals/channels.md).
 
 Rule 1: a handler checks the form of its request, then asks the core in one turn of the loop, and waits. It may be cancelled at
         any await: records that were taken for it and not sent are released, and whatever else was decided goes on without it.
@@ -150,7 +150,7 @@ class ChannelService:
             await answer.add_all([given])
         return answer.reply, answer.payload
 
-    # ------------------------------------------------------------ what became of them
+    # ------------------------------------------------------------ settlements
 
     async def settle(self, request: pb.SettleRequest, _payload: Buffer = b"") -> tuple[pb.SettleReply, Buffer]:
         """Settles records; what failed is in the answer. With a transaction, everything or nothing.

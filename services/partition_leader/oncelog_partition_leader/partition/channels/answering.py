@@ -4,7 +4,7 @@ Rule 1: the memory of an answer is reserved (`Admission`) before its bytes are k
         request's `max_bytes`, is released again: it comes at once, and that delivery does not count. The first record always
         comes.
 Rule 2: a batch is sent whole when the worker gets much of it, and cut to its records otherwise (`batch_cutting`).
-Rule 3: records that the log has no longer are settled here: nobody could ever acknowledge them.
+Rule 3: records that the log has no longer are settled here: no worker could ever acknowledge them.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Answer:
             self.release_all(rest)
 
     def release_all(self, given: Sequence[Given]) -> None:
-        """Gives records back that were taken for an answer that nobody waits for any more."""
+        """Gives records back that were taken for an answer whose caller has gone."""
         for one in given:
             _release(one.led, self._worker_id, one.taken, -1)
 

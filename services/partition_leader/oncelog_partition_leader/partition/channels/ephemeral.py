@@ -3,8 +3,8 @@
 Rule 1: a channel is deleted when this leader has had no worker for the worker's time-out, and all other leaders, asked twice
         with that time in between, had none either, in the same leader epochs. Who does not answer may have workers.
 Rule 2: a channel that never had a worker gets half a minute from when this leader began, and so do workers after a fail-over.
-Rule 3: a call names the channel by its id, so a channel that was made again meanwhile is left alone. A worker that comes at the
-        last moment hears that the channel is unknown, as one that comes later.
+Rule 3: a call names the channel by its id, so a channel that was made again meanwhile is left alone. A worker that comes at
+        the last moment gets the error that the channel is unknown, as one that comes later.
 Rule 4: nothing runs for a channel that has workers here: the last one that leaves begins the watch.
 """
 

@@ -2,7 +2,7 @@
 
 Rule 1: etcd says which channels there are (`view.channels`), the partitions say what is led here; whatever changes, the two are
         compared again for the partitions that it is about. A channel that was deleted and made again is another one.
-Rule 2: a channel that a fence or a fault has ended here begins anew after a pause, while the leadership lasts.
+Rule 2: a channel that a fence or a fault has ended here is opened again after a pause, while the leadership lasts.
 """
 
 from __future__ import annotations

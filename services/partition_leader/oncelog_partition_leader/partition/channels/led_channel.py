@@ -1,6 +1,6 @@
 """One channel on one partition, as long as one leadership lasts: the core with all that reads, waits and writes around it.
 
-Rule 1: whoever has changed the core calls `changed` in the same turn of the loop: what is to be written, buried or asked for
+Rule 1: the code that changes the core calls `changed` in the same turn of the loop: what is to be written, buried or asked for
         begins, the timer is set to what is due next, and workers that wait are looked at.
 Rule 2: it ends once (`end`) and is never revived: its tasks are cancelled, and whatever waits gets the error.
 Rule 3: nothing runs while nothing happens: one timer at most, and a watch on the partition while workers wait for records.
@@ -270,7 +270,7 @@ class LedChannel:
         task.add_done_callback(self._ended_task)
 
     def _ended_task(self, task: asyncio.Task[None]) -> None:
-        """Notes the end of a task. After a bug this channel begins anew, with what the coordinator has."""
+        """Notes the end of a task. After a bug this channel ends, and the host opens another one."""
         self._tasks.pop(task, None)
         if not task.cancelled() and task.exception() is not None and self.ended is None:
-            self.end(CoordinatorNotAvailableError("the channel begins anew here after a fault"))
+            self.end(CoordinatorNotAvailableError("the channel is opened again here after a fault"))

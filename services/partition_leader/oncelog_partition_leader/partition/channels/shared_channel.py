@@ -2,8 +2,8 @@
 
 Rule 1: workers that wait are served in turn, each with its fair share of what is there, and never beyond its room.
 Rule 2: one request of a worker for a partition waits at a time: a newer one answers the older one, with nothing.
-Rule 3: who waits is looked at when something has happened, once for all that happened in a turn of the loop. While nobody waits
-        with room, no partition is watched.
+Rule 3: who waits is looked at when something has happened, once for all that happened in a turn of the loop. While no
+        request with room waits, no partition is watched.
 Rule 4: a worker that is not heard of has left: what it holds is given back.
 """
 
@@ -34,7 +34,7 @@ class Standing:
         self.answer: asyncio.Future[list[Given]] = asyncio.get_running_loop().create_future()
 
     async def wait(self, timeout_ms: float) -> list[Given] | None:
-        """Returns what it was given, or None when the time is over."""
+        """Returns what it was given, or None after that time."""
         try:
             async with asyncio.timeout(max(timeout_ms, 0) / 1000):
                 await asyncio.shield(self.answer)  # what was given at the last moment is there all the same

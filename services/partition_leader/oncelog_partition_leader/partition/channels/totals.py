@@ -11,7 +11,7 @@ from oncelog_partition_leader.core.channels.delivery import Counts
 
 
 class Totals:
-    """What leaderships that have ended counted."""
+    """The counts of leaderships that have ended."""
 
     __slots__ = ("acknowledged", "dead", "delivered", "redelivered")
 

@@ -1,6 +1,6 @@
 """Acknowledgements that take part in transactions, on one channel and partition.
 
-Rule 1: records go IN_TXN before the coordinator is asked, so nobody else gets them meanwhile.
+Rule 1: records go IN_TXN before the coordinator is asked, so no other worker gets them meanwhile.
 Rule 2: a call with an unknown outcome is made again with the same content. A refusal of the first call gives the records back
         to their owner; one of a later call does not, since an earlier copy may have counted: the coordinator is asked instead.
 Rule 3: once the coordinator has answered, it is asked until the transaction is pending no more: what is settled then is
