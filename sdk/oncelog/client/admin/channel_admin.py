@@ -76,17 +76,17 @@ class ChannelAdmin(AdminBase):
         `order_by_key` and `ephemeral` cannot be changed. Raises `UnknownChannelError`, `ConfigError`, `InvalidRequestError`.
         """
         check_channel_options(options)
-        return await self._alter(topic, channel, ch.AlterChannelRequest(options=ch.ChannelOptions(**options)))
+        return await self._alter_channel(topic, channel, ch.AlterChannelRequest(options=ch.ChannelOptions(**options)))
 
     async def pause_channel(self, topic: str, channel: str) -> ChannelListing:
         """Nothing is delivered until `resume_channel`; what was delivered may be settled. Raises `UnknownChannelError`."""
-        return await self._alter(topic, channel, ch.AlterChannelRequest(paused=True))
+        return await self._alter_channel(topic, channel, ch.AlterChannelRequest(paused=True))
 
     async def resume_channel(self, topic: str, channel: str) -> ChannelListing:
         """Ends a pause. Raises `UnknownChannelError`."""
-        return await self._alter(topic, channel, ch.AlterChannelRequest(paused=False))
+        return await self._alter_channel(topic, channel, ch.AlterChannelRequest(paused=False))
 
-    async def _alter(self, topic: str, channel: str, request: ch.AlterChannelRequest) -> ChannelListing:
+    async def _alter_channel(self, topic: str, channel: str, request: ch.AlterChannelRequest) -> ChannelListing:
         known = await self._known(topic, channel)
         request.topic, request.channel, request.channel_id = topic, channel, known.channel_id
         reply = await self._caller.to_controller(methods.ALTER_CHANNEL, request, once=True)

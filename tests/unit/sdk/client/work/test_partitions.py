@@ -48,6 +48,7 @@ def test_what_fails_for_long_is_told_once_and_tried_again(cluster: FakeCluster, 
 
 
 def test_a_broker_that_is_away_does_not_hold_up_the_other(cluster: FakeCluster, channels: FakeChannels) -> None:
+    channels.make()
     cluster.down.add(BROKERS[0])
     append(cluster, [b"0"])
     append(cluster, [b"1"], partition=1)

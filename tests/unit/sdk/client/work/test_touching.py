@@ -31,7 +31,8 @@ def test_a_touch_that_fails_is_not_told(cluster: FakeCluster, channels: FakeChan
 
     async def work(worker: Worker) -> None:
         (message,) = await received(worker, 1)
-        channels.parts[0].entries[0].worker = "another"
+        entry = channels.parts[0].entries[0]
+        entry.worker, entry.deadline_s = "another", 1_000.0
         await asyncio.sleep(1)
         assert (message.state, worker.in_flight) == ("lost", 0)
         with pytest.raises(errors.NotOwnerError):
