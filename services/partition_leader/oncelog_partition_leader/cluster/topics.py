@@ -358,6 +358,7 @@ class Topics:
             for topic_id, entry in self._view.deleted_topics.items()
             if entry.value.deleted_ms < (oldest_ms if entry.value.name else oldest_call_ms)
             and not self._has_partitions(topic_id)
+            and not any(of_topic == topic_id for of_topic, _ in self._view.channels)
         ]
         for start in range(0, len(due), _CHUNK):
             await self._commit([], [], due[start : start + _CHUNK])

@@ -163,7 +163,7 @@ class SegmentedLog:
         files = checkpoint.files
         files[f"{self.directory}/{LEADER_EPOCHS}"] = self.epochs.dump()
         self._since_checkpoint, self._aged_from_ms, self._is_aged = 0, None, False
-        # What a checkpoint that waits has taken is stored before this one; taken again by each, n of them would be n*n files.
+        # An index that a waiting checkpoint has taken is stored before this one; taken again by each, n would be n*n files.
         taken = {segment: covered for waiting in self._checkpoints for segment, covered in waiting.indexed}
         for segment in self._segments:
             covered = taken.get(segment, segment.indexed_bytes)

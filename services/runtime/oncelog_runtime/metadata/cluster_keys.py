@@ -5,6 +5,7 @@
     <root>/controller                      BrokerRef      leased; created by the winner of the election
     <root>/topics/<name>                   Topic          controller
     <root>/deleted_topics/<topic id>       DeletedTopic   controller; written by the commit that deletes the topic
+                                           (or a channel: then with its id, and without a name)
     <root>/partitions/<topic id>/<p>       Partition      leader (ISR) and controller (election), by mod revision
     <root>/channels/<topic id>/<name>      Channel        controller; see `channel_values`
     <root>/coordinators/<address>          Coordinator    leased

@@ -5,6 +5,7 @@ Rule: a step looks at `LocalReplicas` and changes it without an await in between
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from oncelog.errors import OncelogError
@@ -37,6 +38,8 @@ class LocalReplicas:
     """Those whose log is being opened, closed or removed: one step at a time."""
     failed_under: dict[PartitionId, BrokerRef] = field(default_factory=dict)
     """Those whose log failed, with this broker's incarnation at that time."""
+    role_changed: Callable[[PartitionId], None] = lambda _partition: None
+    """Called when the leadership of a partition has begun or ended here."""
     closing: bool = False
     """The process is about to end: no step begins any more."""
 
