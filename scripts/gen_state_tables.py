@@ -107,6 +107,7 @@ TABLES: Final = (
     Table("transaction-number", "oncelog_coordinator.core.transactions.states", "TRANSITIONS", by_pair),
     Table("group-member", "oncelog_coordinator.core.groups.states", "TRANSITIONS", by_pair),
     Table("group-member-client", "oncelog.core.consume.member_states", "MEMBER_TRANSITIONS", by_incident),
+    Table("channel-message", "oncelog.core.work.message_states", "MESSAGE_TRANSITIONS", by_incident),
     Table("producer-transaction", "oncelog.core.produce.transaction", "_VALID_PREVIOUS", by_previous),
     Table(
         "replication-session",

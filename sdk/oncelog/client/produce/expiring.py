@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from oncelog.core.batch.expiry_header import EXPIRES_HEADER
+from oncelog.core.batch.record import EXPIRES_HEADER
 from oncelog.errors import InvalidDelayError
 
 TTL_MS_MAX: Final = 100 * 365 * 86_400_000

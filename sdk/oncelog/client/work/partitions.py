@@ -8,12 +8,12 @@ Rule 3: partitions that are added to the topic are found by a refresh every `met
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from oncelog import errors
 from oncelog.client.home.context import Context, now_ms
 from oncelog.client.routing.metadata import Metadata
-from oncelog.core.causes import is_silence
+from oncelog.core.causes import again, is_silence
 from oncelog.types import PartitionId
 
 
@@ -38,6 +38,8 @@ class Partitions:
         self._topic_id = topic_id
         self._count = count
         self._troubles: dict[int, _Trouble] = {}
+        self.tell: Callable[[errors.OncelogError], None] = lambda error: None
+        """Called by rule 2."""
         self._refresh_at_ms = now_ms() + context.config.metadata_max_age_ms
 
     def id_of(self, partition: int) -> PartitionId:
@@ -84,21 +86,29 @@ class Partitions:
         for number in partitions:
             self._troubles.pop(number, None)
 
-    def failed(self, partitions: Iterable[int], error: errors.OncelogError) -> bool:
-        """These were not. True: that has lasted for so long that a reader must be told. Rules 1 and 2."""
-        now, is_long = now_ms(), False
+    def failed(self, partitions: Iterable[int], error: errors.OncelogError) -> None:
+        """These were not. Rules 1 and 2."""
+        now = now_ms()
         for number in partitions:
             trouble = self._troubles.setdefault(number, _Trouble(now))
             trouble.failures += 1
             trouble.retry_at_ms = now + self._context.delay_ms(trouble.failures, error.retry_after_ms)
             if now - trouble.since_ms >= self._context.config.default_api_timeout_ms:
-                trouble.since_ms, is_long = now, True
+                trouble.since_ms = now
+                self.complain(number, error)
         self.note(error)
-        return is_long
+
+    def complain(self, partition: int, error: errors.OncelogError) -> None:
+        """Tells what keeps this partition from being read."""
+        told = again(error)
+        told.context.setdefault("topic", self._topic)
+        told.context.setdefault("partition", str(partition))
+        self.tell(told)
 
     def note(self, error: errors.OncelogError) -> None:
         """Asks for metadata when the error says that what is known of the cluster may be old."""
-        if error.action is errors.ErrorAction.REFRESH or is_silence(error):
+        is_unknown = isinstance(error, errors.UnknownChannelError | errors.UnknownTopicError)
+        if error.action is errors.ErrorAction.REFRESH or is_silence(error) or is_unknown:
             self._metadata.request_refresh()
 
     def look_again_at_ms(self) -> int:

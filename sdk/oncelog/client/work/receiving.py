@@ -64,6 +64,7 @@ class Receiver:
         self.shares = Shares(config.max_in_flight)
         self.holding = Holding()
         self.inbox = Inbox(self._is_ours)
+        partitions.tell = self.inbox.tell
         self.expire: Callable[[list[ChannelMessage]], None] = lambda messages: None
         self.on_taken: Callable[[], None] = lambda: None
         """Called when records have come."""
@@ -273,16 +274,12 @@ class Receiver:
 
     def _failed(self, partitions: list[int], error: errors.OncelogError) -> None:
         """Rule 2."""
+        self._partitions.failed(partitions, error)
         if isinstance(error, errors.UnknownChannelError | errors.UnknownTopicError):
-            self._partitions.failed(partitions, errors.LeaderNotAvailableError())
             if now_ms() >= self._known_until_ms and not self._is_checking:
                 self._check_channel(error)
-            return
-        is_long = self._partitions.failed(partitions, error)
-        if is_long or not error.retriable:
-            error.context.setdefault("topic", self._topic)
-            error.context.setdefault("partition", str(partitions[0]))
-            self.inbox.tell(error)
+        elif not error.retriable:
+            self._partitions.complain(partitions[0], error)
 
     def _check_channel(self, error: errors.OncelogError) -> None:
         """Rule 3."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from oncelog.core.batch import header as hd
-from oncelog.core.batch.expiry_header import EXPIRES_HEADER
 from oncelog.core.batch.header import BatchHeader
+from oncelog.core.batch.record import EXPIRES_HEADER
 
 if TYPE_CHECKING:
     import numpy as np
