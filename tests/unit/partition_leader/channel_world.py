@@ -351,6 +351,9 @@ class ChannelWorld:
 
     async def settle(self, worker: str, *items: pb.Settlement, **fields: Any) -> pb.SettleReply:
         request = pb.SettleRequest(topic_id=TOPIC_ID, channel=NAME, worker_id=worker, items=items, **fields)
+        for item in request.items:  # one that names no epoch is about what the present leader delivered
+            partition = self.partitions.get(PartitionId(TOPIC_ID, item.partition))
+            item.leader_epoch = item.leader_epoch or (partition.known_epoch if partition is not None else 0)
         reply, _ = await self.service.settle(request)
         return reply
 

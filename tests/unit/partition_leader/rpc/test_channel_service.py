@@ -339,3 +339,23 @@ def test_a_request_ends_when_the_leadership_does() -> None:
         assert [item.error.code for item in reply.errors] == [int(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
 
     play(scenario)
+
+
+def test_what_an_earlier_leader_delivered_is_not_settled_by_a_late_word_about_it() -> None:
+    """Two leaders may count the same deliveries of a record to the same worker (seed 103 of the simulation)."""
+
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead(epoch=1)
+        world.put(channel())
+        await world.send(b"a")
+        await world.values(max_wait_ms=100)
+        world.stop_leading()
+        await world.lead(epoch=2)
+        assert await world.values(max_wait_ms=100)
+        reply = await world.settle("w1", said(0, leader_epoch=1))
+        assert [item.settled for item in reply.errors] == [False]
+        assert not (await world.settle("w1", said(0, leader_epoch=2))).errors
+        reply = await world.settle("w1", said(0, leader_epoch=1))
+        assert [item.settled for item in reply.errors] == [True], "a repeated word learns that the record is settled"
+
+    run(scenario)

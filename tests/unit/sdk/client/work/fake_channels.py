@@ -171,7 +171,8 @@ class FakeChannels:
     async def _Receive(self, address: str, request: ch.ReceiveRequest, _: bytes) -> tuple[Any, bytes]:
         self.receives.append((address, request))
         now = asyncio.get_running_loop().time
-        until_s = now() + request.max_wait_ms / 1000
+        came_s = now()
+        until_s = came_s + request.max_wait_ms / 1000
         self.grants[request.worker_id, address] = request.max_in_flight
         self._note_grants(request.worker_id)
         try:
@@ -180,6 +181,7 @@ class FakeChannels:
                     raise errors.UnknownChannelError()
                 reply, payload = self._give(address, request)
                 if reply.records or reply.errors or now() >= until_s:
+                    reply.waited_ms = int((now() - came_s) * 1000)
                     return reply, payload
                 await asyncio.sleep(0.002)
         finally:

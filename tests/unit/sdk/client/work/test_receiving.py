@@ -96,3 +96,22 @@ def test_a_batch_that_cannot_be_read_is_told_once(cluster: FakeCluster, channels
             await worker.getmany(timeout_ms=1_000)
 
     at_work(cluster, work)
+
+
+def test_a_process_that_was_frozen_hands_out_nothing_that_may_be_anothers(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    """Its brokers give a silent worker up long before the deadlines of its records."""
+
+    append(cluster, [b"%d" % i for i in range(5)], partition=0)
+
+    async def work(worker: Worker) -> None:
+        (first,) = await worker.getmany(1)
+        receiver = worker._receiver
+        assert len(receiver.holding) > 1, "more has come, and waits to be handed out"
+        receiver._seen_ms -= 16_000  # nothing of the process has run for so long
+        receiver._look_at_clock()
+        places = [held.place for held in receiver.holding]
+        assert places == [first._held.place], "about what the caller has, the broker has the last word"
+
+    at_work(cluster, work, max_in_flight=5)

@@ -88,3 +88,9 @@ def test_the_first_call_that_is_refused_was_too_late(said: Said, refusal: Refusa
 )
 def test_a_copy_may_find_its_own_work_done(said: Said, refusal: Refusal, fate: Fate) -> None:
     assert judge(said, refusal, may_be_copy=True) is fate
+
+
+def test_deliveries_of_two_leaders_are_never_one_item() -> None:
+    said = Said(Verdict.ACK)
+    items = items_of([(Place(0, 1, 1, leader_epoch=3), said), (Place(0, 2, 1, leader_epoch=4), said)])
+    assert [(item.first, item.last, item.leader_epoch) for item in items] == [(1, 1, 3), (2, 2, 4)]
