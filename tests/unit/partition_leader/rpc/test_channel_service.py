@@ -358,4 +358,4 @@ def test_what_an_earlier_leader_delivered_is_not_settled_by_a_late_word_about_it
         reply = await world.settle("w1", said(0, leader_epoch=1))
         assert [item.settled for item in reply.errors] == [True], "a repeated word learns that the record is settled"
 
-    run(scenario)
+    play(scenario)
