@@ -42,6 +42,9 @@ _OPTION_PAGES: Final = {
     "ProducerConfig": "../producer.md",
     "ConsumerOptions": "../consumer.md",
     "ConsumerConfig": "../consumer.md",
+    "WorkerOptions": "../worker.md",
+    "WorkerConfig": "../worker.md",
+    "ChannelOptionsGiven": "../worker.md",
 }
 
 
@@ -75,7 +78,7 @@ def _named(*names: str, **others: type[Any]) -> dict[str, type[Any]]:
 
 _SYNC: Final = (
     *("Producer", "Transaction", "Participant", "Consumer", "Delivery", "BatchDelivery"),
-    *("OnceInLog", "LogWork", "Admin"),
+    *("OnceInLog", "LogWork", "Worker", "ChannelMessage", "Admin"),
 )
 
 
@@ -110,6 +113,11 @@ def pages_of_classes() -> dict[str, Page]:
             _named("Consumer", "ConsumerRecord", "Records", "TopicPartition", "OffsetAndMetadata", "GroupMetadata")
             | {"FoundOffset": FoundOffset}
             | _named("ConsumerConfig"),
+        ),
+        "worker.md": Page(
+            "Workers of channels",
+            "Made by `Client.worker`: [a guide](../../channels.md).",
+            _named("Worker", "ChannelMessage", "WorkerConfig"),
         ),
         "once.md": Page(
             "Work that happens once",

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any, Final
 
-from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig
+from oncelog.config import CHANNEL_OPTIONS, ClientConfig, ConsumerConfig, ProducerConfig, WorkerConfig
 from scripts.written import ROOT, write_or_check
 
 FILE: Final = ROOT / "sdk" / "oncelog" / "option_types.py"
@@ -73,6 +73,22 @@ def _classes() -> Iterator[str]:
         "ClientOptions, Generic[ReadKey, ReadValue]",
         "Of `Client.consumer`; see `oncelog.ConsumerConfig`. Options of the client are for this one alone.",
         shared | _fields(ConsumerConfig),
+    )
+    of_client = {n: kind for n, kind in _fields(ClientConfig, *_NAMED_ITSELF).items() if n not in _fields(WorkerConfig)}
+    yield _one(
+        "WorkerOptions",
+        "TypedDict",
+        "Of `Client.worker`; see `oncelog.WorkerConfig`. Options of the client are for this one alone.",
+        shared | of_client | _fields(WorkerConfig),
+    )
+    given = {
+        name: kind.removesuffix(" | None") for name, kind in _fields(WorkerConfig).items() if name in CHANNEL_OPTIONS
+    }
+    yield _one(
+        "ChannelOptionsGiven",
+        "TypedDict",
+        "Of `create_channel` and `alter_channel`; see `oncelog.WorkerConfig`.",
+        given,
     )
 
 

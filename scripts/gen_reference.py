@@ -337,6 +337,12 @@ def pages() -> dict[str, str]:
             "Of `client.consumer`. Options of a [client](client.md) may be given too, and count for this consumer alone.\n",
             "client.consumer", "max.poll.records", sdk.ConsumerConfig,
         ),
+        "worker.md": _sdk_page(
+            "Options of a worker",
+            "Of `client.worker`, beside the topic and `channel`, the channel's name. Options of a [client](client.md) may be\n"
+            "given too, and count for this worker alone; `retry_backoff_ms` and `retry_backoff_max_ms` are the channel's.\n",
+            "client.worker", "max.in.flight", sdk.WorkerConfig,
+        ),
         "spark.md": _spark_page(),
         "services.md": _services_page(),
         "topics.md": page("Options of a topic", _TOPICS, table(head, topic_rows())),

@@ -1,4 +1,4 @@
-"""Draw the tables of legal transitions into docs/internals, or check that they are what the code says.
+"""Draw the tables of legal transitions into the docs, or check that they are what the code says.
 
     python -m scripts.gen_state_tables [--check]
 
@@ -6,6 +6,11 @@ A page gets a table where it has these two lines; what stands between them is re
 
     <!-- states: transaction-number -->
     <!-- end of states -->
+
+A page of docs or docs/internals gets a picture of the same table (Mermaid) where it has these:
+
+    <!-- picture: transaction-number -->
+    <!-- end of picture -->
 
 Rule 1: a table in the code is the only place of a transition. A page shows it and never adds one.
 Rule 2: every table of `TABLES` is on some page, and every table that `found` sees in the code is in `TABLES`.
@@ -30,6 +35,7 @@ PAGES: Final = ROOT / "docs" / "internals"
 SOURCES: Final = ("sdk", "spark", "services")
 
 _MARKED: Final = re.compile(r"(<!-- states: ([\w-]+) -->\n).*?(<!-- end of states -->\n)", re.DOTALL)
+_PICTURE: Final = re.compile(r"(<!-- picture: ([\w-]+) -->\n).*?(<!-- end of picture -->\n)", re.DOTALL)
 _NAME_OF_A_TABLE: Final = re.compile(r"_?([A-Z]+_)?(TRANSITIONS|VALID_PREVIOUS|VALID_NEXT)$")
 
 Step = tuple[Enum, Enum, str]
@@ -51,11 +57,23 @@ class Table:
 
     def drawn(self) -> str:
         """The table as Markdown, its rows in the order of the states' enum."""
-        steps = list(self.steps(getattr(importlib.import_module(self.module), self.attribute)))
-        states = list(type(steps[0][0]))
-        steps.sort(key=lambda step: (states.index(step[0]), states.index(step[1])))
+        states, steps = self._sorted_steps()
         rows = _rows_with_triggers(steps) if any(who for _, _, who in steps) else _rows(states, steps)
         return "\n".join(["", f"Drawn from `{self.module}.{self.attribute}`.", "", *rows, "", ""])
+
+    def pictured(self) -> str:
+        """The table as a Mermaid diagram; it begins with the enum's first state and ends with those that lead nowhere."""
+        states, steps = self._sorted_steps()
+        ends = [state for state in states if not any(old is state for old, _, _ in steps)]
+        arrows = [f"    {old.name} --> {new.name}{': ' if who else ''}{_in_lines(who)}" for old, new, who in steps]
+        final = [f"    {state.name} --> [*]" for state in ends]
+        diagram = ["```mermaid", "stateDiagram-v2", f"    [*] --> {states[0].name}", *arrows, *final, "```"]
+        return "\n".join(["", *diagram, "", f"Drawn from `{self.module}.{self.attribute}`.", "", ""])
+
+    def _sorted_steps(self) -> tuple[list[Enum], list[Step]]:
+        steps = list(self.steps(getattr(importlib.import_module(self.module), self.attribute)))
+        states = list(type(steps[0][0]))
+        return states, sorted(steps, key=lambda step: (states.index(step[0]), states.index(step[1])))
 
 
 def by_pair(table: Mapping[tuple[Enum, Enum], Iterable[Enum]]) -> Iterator[Step]:
@@ -89,6 +107,7 @@ TABLES: Final = (
     Table("transaction-number", "oncelog_coordinator.core.transactions.states", "TRANSITIONS", by_pair),
     Table("group-member", "oncelog_coordinator.core.groups.states", "TRANSITIONS", by_pair),
     Table("group-member-client", "oncelog.core.consume.member_states", "MEMBER_TRANSITIONS", by_incident),
+    Table("channel-message", "oncelog.core.work.message_states", "MESSAGE_TRANSITIONS", by_incident),
     Table("producer-transaction", "oncelog.core.produce.transaction", "_VALID_PREVIOUS", by_previous),
     Table(
         "replication-session",
@@ -100,7 +119,12 @@ TABLES: Final = (
     Table("link-caller", "oncelog.link.link_states", "CLIENT_TRANSITIONS", by_incident),
     Table("link-server", "oncelog.link.link_states", "SERVER_TRANSITIONS", by_incident),
     Table("batch-attempt", "oncelog.core.produce.attempt", "ATTEMPT_TRANSITIONS", by_incident),
+    Table("channel-record", "oncelog_partition_leader.core.channels.record_states", "TRANSITIONS", by_pair),
 )
+
+
+def _in_lines(who: str) -> str:
+    return who.replace("; ", "<br/>")
 
 
 def _rows_with_triggers(steps: list[Step]) -> Iterator[str]:
@@ -150,28 +174,31 @@ def redrawn(text: str) -> str:
     """A page with its tables as the code has them. Raises `StateTableError` for a name that no table has."""
     tables = {table.name: table for table in TABLES}
 
-    def draw(match: re.Match[str]) -> str:
+    def named(match: re.Match[str]) -> Table:
         if match[2] not in tables:
             raise StateTableError(f"no table {match[2]!r}: add it to TABLES in scripts/gen_state_tables.py")
-        return match[1] + tables[match[2]].drawn() + match[3]
+        return tables[match[2]]
 
-    return _MARKED.sub(draw, text)
+    text = _MARKED.sub(lambda match: match[1] + named(match).drawn() + match[3], text)
+    return _PICTURE.sub(lambda match: match[1] + named(match).pictured() + match[3], text)
 
 
 def pages() -> dict[Path, str]:
-    """Each page that has a table, as it should be. Raises `StateTableError` when a rule is broken."""
-    texts = {path: path.read_text(encoding="utf-8") for path in sorted(PAGES.glob("*.md"))}
+    """Each page that has a table or a picture, as it should be. Raises `StateTableError` when a rule is broken."""
+    texts = {
+        path: path.read_text(encoding="utf-8") for path in sorted([*PAGES.glob("*.md"), *PAGES.parent.glob("*.md")])
+    }
     shown = {match[2] for text in texts.values() for match in _MARKED.finditer(text)}
     if missing := sorted({table.name for table in TABLES} - shown):
         raise StateTableError(f"no page of docs/internals shows {', '.join(missing)}: write its two marks into one")
     if unknown := sorted(found() - {(table.module, table.attribute) for table in TABLES}):
         raise StateTableError(f"not in TABLES of scripts/gen_state_tables.py: {unknown}")
-    return {path: redrawn(text) for path, text in texts.items() if _MARKED.search(text)}
+    return {path: redrawn(text) for path, text in texts.items() if _MARKED.search(text) or _PICTURE.search(text)}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Returns the exit code."""
-    parser = argparse.ArgumentParser(description="Draw the tables of states into docs/internals.")
+    parser = argparse.ArgumentParser(description="Draw the tables of states into the docs.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a page is out of date")
     is_check = parser.parse_args(arguments).check
     try:

@@ -33,6 +33,7 @@ from oncelog.client.once.in_log import OnceInLog
 from oncelog.client.produce.producer import Producer
 from oncelog.client.produce.transactions.participant import Participant
 from oncelog.client.produce.transactions.transaction import Transaction
+from oncelog.client.work.worker import Worker
 from scripts.api_reader import is_for_us, is_ours
 from scripts.written import ROOT, write_or_check
 
@@ -70,7 +71,7 @@ FACADES: Final[Mapping[str, tuple[str, tuple[Facade, ...]]]] = {
         (
             Facade(
                 Transaction,
-                "Writes[AsyncTransaction[Key, Value], Key, Value]",
+                "TransactionBase[Key, Value]",
                 "`with producer.transaction() as txn:` commits on exit, aborts on error. See `oncelog.Transaction`.",
                 left_out=("error", "state", "visible", "what_to_do"),
             ),
@@ -93,6 +94,12 @@ FACADES: Final[Mapping[str, tuple[str, tuple[Facade, ...]]]] = {
                 "See `oncelog.Consumer`.",
                 direct=("assignment", "processing"),
                 left_out=("batches", "group", "is_closed"),
+            ),
+            Facade(
+                Worker,
+                "WorkerBase",
+                "A worker of a channel. See `oncelog.Worker`.",
+                left_out=("is_closed",),
             ),
             Facade(OnceInLog, "OnceInLogBase", "See `oncelog.OnceInLog`."),
             Facade(

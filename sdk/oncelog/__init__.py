@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from oncelog.client.produce.transactions.participant import BatchCommit, Participant, ParticipantResult
     from oncelog.client.produce.transactions.transaction import Transaction
     from oncelog.client.produce.writer import Message
-    from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig
+    from oncelog.client.work.message import ChannelMessage
+    from oncelog.client.work.worker import Worker
+    from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig, WorkerConfig
     from oncelog.errors import (
         AbortableTransactionError,
         CallerError,
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
         FatalProducerError,
         ForkedClientError,
         IllegalStateError,
+        NotOwnerError,
         OncelogError,
         OutcomeForgottenError,
         ProcessingError,
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
         RetriableError,
         TransactionDataLossError,
         TxnAbortedError,
+        UnknownChannelError,
         UnknownTopicError,
     )
     from oncelog.sync import Client as SyncClient
@@ -77,7 +81,9 @@ _HOMES = {
     "oncelog.client.produce.producer": ("Producer",),
     "oncelog.client.produce.transactions.transaction": ("Transaction",),
     "oncelog.client.produce.writer": ("Message",),
-    "oncelog.config": ("ClientConfig", "ConsumerConfig", "ProducerConfig"),
+    "oncelog.client.work.message": ("ChannelMessage",),
+    "oncelog.client.work.worker": ("Worker",),
+    "oncelog.config": ("ClientConfig", "ConsumerConfig", "ProducerConfig", "WorkerConfig"),
     "oncelog.errors": (
         "AbortableTransactionError",
         "CallerError",
@@ -89,6 +95,7 @@ _HOMES = {
         "FatalProducerError",
         "ForkedClientError",
         "IllegalStateError",
+        "NotOwnerError",
         "OncelogError",
         "OutcomeForgottenError",
         "ProcessingError",
@@ -96,6 +103,7 @@ _HOMES = {
         "RetriableError",
         "TransactionDataLossError",
         "TxnAbortedError",
+        "UnknownChannelError",
         "UnknownTopicError",
     ),
     "oncelog.types": ("TopicPartition",),
@@ -111,6 +119,7 @@ __all__ = [
     "ClientConfig",
     "ProducerConfig",
     "ConsumerConfig",
+    "WorkerConfig",
     "Producer",
     "Transaction",
     "Message",
@@ -121,6 +130,8 @@ __all__ = [
     "Consumer",
     "ConsumerRecord",
     "Records",
+    "Worker",
+    "ChannelMessage",
     "TopicPartition",
     "OffsetAndMetadata",
     "GroupMetadata",
@@ -152,6 +163,7 @@ __all__ = [
     "ForkedClientError",
     "IllegalStateError",
     "LeaseHeldError",
+    "NotOwnerError",
     "OnceTableError",
     "OnceTopicError",
     "OutcomeForgottenError",
@@ -159,6 +171,7 @@ __all__ = [
     "ProducerFencedError",
     "TransactionDataLossError",
     "TxnAbortedError",
+    "UnknownChannelError",
     "UnknownTopicError",
     "WorkFencedError",
 ]

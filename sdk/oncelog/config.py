@@ -34,6 +34,23 @@ KEY_HASHES: Final = (FNV1A, MURMUR2)
 """How a key may choose its partition, `murmur2` as Kafka's Java producer does it."""
 READ_COMMITTED: Final = "read_committed"
 READ_UNCOMMITTED: Final = "read_uncommitted"
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+SKIP: Final = "skip"
+DELIVER: Final = "deliver"
+MAX_IN_FLIGHT: Final = 100_000
+"""Of one worker: a broker takes no more."""
+CHANNEL_OPTIONS: Final[Mapping[str, tuple[int, int] | type[bool] | type[str]]] = {
+    "ack_wait_ms": (100, 43_200_000),
+    "max_deliveries": (0, 1_000_000),
+    "dead_letter_topic": str,
+    "retry_backoff_ms": (0, 86_400_000),
+    "retry_backoff_max_ms": (0, 86_400_000),
+    "order_by_key": bool,
+    "ephemeral": bool,
+    "max_unsettled": (1, 1_000_000),
+}
+"""The options of channels, each with its lowest and highest value, or its type."""
 _MAX_INT: Final = 2**31 - 1
 _HIGHEST: Final = 1 << 40
 
@@ -318,6 +335,10 @@ class ConsumerConfig:
     """Whether to pass over committed transactions that lost records in a power cut of all replicas; otherwise
     `TransactionDataLossError` says so where they are.
     """
+    expired: str = SKIP
+    """What is done with a record whose time to live has passed: `skip` passes over it, `deliver` returns it like any other.
+    `read_range` returns all of them.
+    """
     key_deserializer: Deserializer | None = None
     """A function that makes a key of bytes or None; without it, keys are bytes or None. What it returns is the type of
     keys for type checkers. Kafka: `key.deserializer`.
@@ -336,10 +357,100 @@ class ConsumerConfig:
         _one_of(self, "auto_offset_reset", ("latest", "earliest", "none"))
         _one_of(self, "isolation_level", (READ_COMMITTED, READ_UNCOMMITTED))
         _one_of(self, "trace_consumer_parent", ("link", "message"))
+        _one_of(self, "expired", (SKIP, DELIVER))
         _positive(self, "max_poll_interval_ms", "auto_commit_interval_ms")
         delivery_presets.check(delivery_presets.OF_CONSUMERS, self)
         if self.enable_auto_commit and self.group_id is None:
             raise ConfigError("enable_auto_commit commits offsets of a group: give a group_id")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerConfig:
+    """The options of one worker of a channel. Those from `ack_wait_ms` to `max_unsettled` are the channel's: a worker that
+    makes the channel gives it these, and one that finds it warns where it has others. None: the channel's own, or its default.
+    """
+
+    max_in_flight: int = 100
+    """How many records the worker may hold that it has not settled, of all brokers together. NSQ: `max_in_flight`. Kafka:
+    `max.poll.records`.
+    """
+    start: str | int = EARLIEST
+    """Where a channel that the worker makes begins: at the first record, at the `latest`, or at the first one at or after
+    a time in milliseconds since 1970. Kafka: `share.auto.offset.reset`.
+    """
+    create: bool = True
+    """Whether the worker makes the channel when it is not there. Otherwise that is an `UnknownChannelError`."""
+    auto_touch: bool = False
+    """Whether the worker itself tells the broker in time that a record is still worked on, as long as its process lives.
+    Otherwise a record that is not settled within `ack_wait_ms` comes again.
+    """
+    expired: str = SKIP
+    """What is done with a record whose time to live has passed: `skip` acknowledges it unseen, `deliver` hands it out like
+    any other.
+    """
+    max_bytes: int = 1 << 20
+    """The most bytes of records in one answer of a broker; the first record always comes. Kafka: `fetch.max.bytes`."""
+    max_uncompressed_batch_bytes: int = 64 << 20
+    """A batch that says to be larger than this, unpacked, is refused rather than unpacked."""
+    ack_wait_ms: int | None = None
+    """How long a worker may hold a record before it comes again, to whichever worker is free; 30 s for a channel of which
+    nobody says it. Kafka: `share.record.lock.duration.ms`.
+    """
+    max_deliveries: int | None = None
+    """After how many deliveries without an acknowledgement a record is dead; 0, which is the default: there is no bound. Kafka:
+    `share.delivery.count.limit`.
+    """
+    dead_letter_topic: str | None = None
+    """The topic to which dead records are written; empty, which is the default: they are dropped, and counted."""
+    retry_backoff_ms: int | None = None
+    """How long a record waits for its second delivery; doubled with each further one. By default it does not wait."""
+    retry_backoff_max_ms: int | None = None
+    """The longest such wait; 10 minutes by default."""
+    order_by_key: bool | None = None
+    """Whether at most one record of a key is with workers at a time, in the order of the log. Cannot be changed later."""
+    ephemeral: bool | None = None
+    """Whether the channel vanishes with its last worker. Cannot be changed later."""
+    max_unsettled: int | None = None
+    """How far past its first unsettled record a partition delivers; 100,000 offsets by default."""
+
+    def __post_init__(self) -> None:
+        """Raises `ConfigError`."""
+        _positive(self, "max_uncompressed_batch_bytes")
+        _within(self, "max_in_flight", 1, MAX_IN_FLIGHT)
+        _within(self, "max_bytes", 1, _MAX_INT)
+        _one_of(self, "expired", (SKIP, DELIVER))
+        start_time_ms(self.start)
+        check_channel_options(self.channel_options)
+
+    @property
+    def channel_options(self) -> dict[str, int | str | bool]:
+        """The options of the channel that were given."""
+        given = {name: getattr(self, name) for name in CHANNEL_OPTIONS}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def check_channel_options(options: Mapping[str, object]) -> None:
+    """Raises `ConfigError` for a value that no channel has."""
+    for name, value in options.items():
+        if name not in CHANNEL_OPTIONS:
+            raise ConfigError(f"unknown option `{name}`{_suggestion(name, list(CHANNEL_OPTIONS))}")
+        bounds = CHANNEL_OPTIONS[name]
+        if isinstance(bounds, type):
+            if not isinstance(value, bounds):
+                raise ConfigError(f"`{name}` is {value!r}, and must be {'text' if bounds is str else 'true or false'}")
+        elif type(value) is not int or not bounds[0] <= value <= bounds[1]:
+            raise ConfigError(f"`{name}` is {value!r}, and must be {bounds[0]} to {bounds[1]}")
+
+
+def start_time_ms(start: str | int) -> int:
+    """Where a channel begins, as requests have it: -1 the end, -2 the beginning, else milliseconds since 1970. Raises
+    `ConfigError`.
+    """
+    if isinstance(start, str) and start in (LATEST, EARLIEST):
+        return -1 if start == LATEST else -2
+    if type(start) is not int or not 0 < start < 1 << 53:
+        raise ConfigError("`start` is earliest, latest, or milliseconds since 1970", given=start)
+    return start
 
 
 def load(kind: type[C], given: Mapping[str, Any], also: Iterable[str] = ()) -> C:
@@ -416,6 +527,12 @@ def _at_least(config: Any, name: str, lowest: int) -> None:
     if not lowest <= value <= _HIGHEST:
         limit = f"at least {lowest}" if value < lowest else f"at most {_HIGHEST}"
         raise ConfigError(f"`{name}` is {value}, and must be {limit}")
+
+
+def _within(config: Any, name: str, lowest: int, highest: int) -> None:
+    value = getattr(config, name)
+    if not lowest <= value <= highest:
+        raise ConfigError(f"`{name}` is {value}, and must be {lowest} to {highest}")
 
 
 def _one_of(config: Any, name: str, allowed: tuple[str, ...]) -> None:

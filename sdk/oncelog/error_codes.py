@@ -107,6 +107,11 @@ class ErrorCode(enum.IntEnum):
     INTERNAL_ERROR = 1024
     INVALID_RESPONSE = 1025
     PROCESSING = 1028
+    UNKNOWN_CHANNEL = 1029
+    CHANNEL_ALREADY_EXISTS = 1030
+    NOT_OWNER = 1031
+    INVALID_DELAY = 1032
+    NOT_SCHEDULED = 1033
 
 
 class ErrorAction(enum.IntEnum):

@@ -92,5 +92,59 @@ class ConsumerOptions(ClientOptions, Generic[ReadKey, ReadValue], total=False):
     trace_consumer_parent: str
     check_crcs: bool
     skip_lost_transactions: bool
+    expired: str
     key_deserializer: Deserializer[ReadKey] | None
     value_deserializer: Deserializer[ReadValue] | None
+
+
+class WorkerOptions(TypedDict, total=False):
+    """Of `Client.worker`; see `oncelog.WorkerConfig`. Options of the client are for this one alone."""
+
+    client_id: str
+    request_timeout_ms: int
+    default_api_timeout_ms: int
+    bootstrap_timeout_ms: int
+    metadata_max_age_ms: int
+    metadata_attempt_timeout_ms: int
+    close_timeout_ms: int
+    security_protocol: str
+    ssl_cafile: str
+    ssl_certfile: str
+    ssl_keyfile: str
+    token: str
+    token_file: str
+    token_provider: TokenProvider | None
+    username: str
+    password: str
+    password_file: str
+    otlp_endpoint: str
+    trace_sampler: str
+    trace_sampler_arg: float
+    max_in_flight: int
+    start: str | int
+    create: bool
+    auto_touch: bool
+    expired: str
+    max_bytes: int
+    max_uncompressed_batch_bytes: int
+    ack_wait_ms: int | None
+    max_deliveries: int | None
+    dead_letter_topic: str | None
+    retry_backoff_ms: int | None
+    retry_backoff_max_ms: int | None
+    order_by_key: bool | None
+    ephemeral: bool | None
+    max_unsettled: int | None
+
+
+class ChannelOptionsGiven(TypedDict, total=False):
+    """Of `create_channel` and `alter_channel`; see `oncelog.WorkerConfig`."""
+
+    ack_wait_ms: int
+    max_deliveries: int
+    dead_letter_topic: str
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    order_by_key: bool
+    ephemeral: bool
+    max_unsettled: int

@@ -12,7 +12,7 @@ from typing import Final
 
 from oncelog import __version__
 from oncelog.errors import ConfigError, OncelogError
-from oncelog_cli.cluster import acl, cluster, group, node, partition, quota, topic, txn, user
+from oncelog_cli.cluster import acl, channel, cluster, group, node, partition, quota, topic, txn, user
 from oncelog_cli.laptop import laptop, up
 from oncelog_cli.load import bench, verify
 from oncelog_cli.records import consume, produce
@@ -30,6 +30,7 @@ VERBS: Final = (
     produce,
     consume,
     group,
+    channel,
     txn,
     cluster,
     acl,

@@ -12,7 +12,7 @@ from oncelog_coordinator.core.offsets.offset_records import OffsetValue
 from tests.compatibility.previous_version import needs_previous, unpack, with_sources
 from tests.unit.coordinator.group_driver import GROUP, Groups, Reader, settle, topic_id
 
-_A_LIFE: Final = """
+A_LIFE: Final = """
 import json, sys
 
 try:
@@ -61,7 +61,7 @@ def test_the_previous_version_goes_on_with_a_log_in_which_groups_have_members(tm
     groups.do(CommitOffsets(Member(GROUP, "d", again.epoch), 1, (OffsetValue(topic_id("t"), "t", 0, 5),)))
     log = [(key, None if value is None else value.decode()) for key, value in groups.log]
     assert any(value is None for _, value in log)
-    command = with_sources(unpack(tmp_path), "-c", _A_LIFE % topic_id("t"))
+    command = with_sources(unpack(tmp_path), "-c", A_LIFE % topic_id("t"))
     ran = subprocess.run(command, input=json.dumps(log), capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     written = json.loads(ran.stdout)

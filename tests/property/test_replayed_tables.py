@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from oncelog import errors
+from oncelog_coordinator.core.channels.channel_records import Retry
 from oncelog_coordinator.core.groups.shard_table import GroupShardTable
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.log_bound import LogBound, LogLimits, Written
@@ -25,6 +26,7 @@ from oncelog_coordinator.core.offsets.offset_commands import (
 )
 from oncelog_coordinator.core.transactions import commands as cmd
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
+from tests.unit.coordinator.channel_driver import CHANNEL, OTHER, Led, see_channels
 from tests.unit.coordinator.core.groups.test_group_table import World, value
 from tests.unit.coordinator.driver import P0, P1, P2, Driver, name
 from tests.unit.coordinator.durable import durable
@@ -70,6 +72,8 @@ def of_groups(random: Random) -> tuple[Log, Any]:
     """Members that come and go and commit, simple groups, offsets in transactions, and groups that are removed."""
     world = World(random.randrange(1 << 30))
     world.groups = Groups(Limits(group_retention_ms=60_000), t=3, u=2)
+    leaders = [Led(world.groups).begin(), Led(world.groups, partition=1).begin(), Led(world.groups, OTHER).begin()]
+    see_channels(world.groups, CHANNEL, OTHER)
     for number in range(60):
         world.step()
         group = random.choice(["g", "other", "third"])
@@ -88,12 +92,36 @@ def of_groups(random: Random) -> tuple[Log, Any]:
                 world.groups.do(DeleteOffsets(group, None))
         except errors.OncelogError:
             continue
+        _of_channels(random, leaders)
     if random.random() < 0.5:  # everybody leaves, and the group is removed
         world.groups.do(CommitOffsets(Member("third", "", -1), 99, (value(part("t", 0), 1),)))
         for member in sorted(world.alive()):
             world.readers[member].leave()
         world.groups.wait(61_000)
     return world.groups.log, world.groups.table
+
+
+def _of_channels(random: Random, leaders: list[Led]) -> None:
+    """Writes, seeks and transactions of channels, and now and then a new leader."""
+    led, first = random.choice(leaders), random.randrange(4_000)
+    n = 1 + max((one.txn_no for one in led.state.pending.values()), default=0) if led.state is not None else 1
+    try:
+        what = random.randrange(8)
+        if what < 4:
+            led.write(
+                random.choice([0, first - first // 3]), (first, first + 5), retried=(Retry(first // 2, what + 1),)
+            )
+        elif what == 4:
+            led.ack(n + 9, (first, first + 3))
+        elif what == 5:
+            led.mark(n + 8, commit=random.random() < 0.7, epoch=1_000)
+        elif what == 6 and random.random() < 0.2:
+            led.seek(first)
+        else:
+            led.epoch += 1
+            led.open()
+    except errors.OncelogError:
+        return
 
 
 KINDS: dict[str, tuple[Callable[[Random], tuple[Log, Any]], Callable[[], Any]]] = {

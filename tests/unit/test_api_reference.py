@@ -16,7 +16,7 @@ import pyspark_oncelog
 from oncelog import errors, sync
 from oncelog.client.admin.admin import Admin
 from oncelog.client.once import refusals
-from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig
+from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig, WorkerConfig
 from scripts import api_reader, gen_api, gen_reference
 
 PAGES = gen_api.pages()
@@ -33,6 +33,7 @@ CONFIGS: dict[type[Any], str] = {
     ClientConfig: "client.md",
     ProducerConfig: "producer.md",
     ConsumerConfig: "consumer.md",
+    WorkerConfig: "worker.md",
 }
 TEXT = "\n".join(PAGES.values())
 HEADINGS = set(re.findall(r"^##+ (.+)$", TEXT, re.MULTILINE))

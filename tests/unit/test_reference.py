@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig
+from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig, WorkerConfig
 from oncelog.errors import ConfigError
 from oncelog_coordinator.config import CoordinatorConfig
 from oncelog_partition_leader.config import BrokerConfig
@@ -18,7 +18,7 @@ from oncelog_pid_allocator.config import PidAllocatorConfig
 from pyspark_oncelog.options import option_table, read_write_options
 from scripts import gen_reference
 
-SDK: tuple[type[Any], ...] = (ClientConfig, ProducerConfig, ConsumerConfig)
+SDK: tuple[type[Any], ...] = (ClientConfig, ProducerConfig, ConsumerConfig, WorkerConfig)
 SPARK = {**option_table.CONNECTION, **option_table.SOURCE, **option_table.SINK}
 SENTENCE = re.compile(r"[A-Z`].{15,}\.", re.DOTALL)
 

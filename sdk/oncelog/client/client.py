@@ -41,7 +41,8 @@ from oncelog.client.produce.transactions.participant import (
 )
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata
-from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig, addresses, load
+from oncelog.client.work.worker import Worker
+from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig, WorkerConfig, addresses, load
 from oncelog.errors import ConfigError, OncelogError
 from oncelog.ports import Transport, WallClock
 from oncelog.trace.client_tracer import client_tracer, flush_traces
@@ -51,11 +52,13 @@ from oncelog.v1 import types_pb2
 from oncelog.wire import methods
 
 if TYPE_CHECKING:
-    from oncelog.option_types import ClientOptions, ConsumerOptions, ParticipantOptions, ProducerOptions
+    from oncelog.option_types import ClientOptions, ConsumerOptions, ParticipantOptions, ProducerOptions, WorkerOptions
     from oncelog.value_types import ReadKey, ReadValue, SentKey, SentValue
 
-M = TypeVar("M", Producer, Consumer, Participant)
+M = TypeVar("M", Producer, Consumer, Participant, Worker)
 _SHARED = frozenset(item.name for item in dataclasses.fields(ClientConfig))
+_SHARED_WITH_WORKERS = _SHARED - {item.name for item in dataclasses.fields(WorkerConfig)}
+"""A worker's `retry_backoff_ms` is the channel's."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ class Client(StaysHere):
         self._context = _context(self.config, transport, clock, random, tracer)
         self._metadata = Metadata(self._context)
         self._caller = Caller(self._context, self._metadata)
-        self._made: dict[int, Producer | Consumer | Participant] = {}
+        self._made: dict[int, Producer | Consumer | Participant | Worker] = {}
         self._closing = Closing(self._context.home)
         self.admin = Admin(self._context, self._metadata, self._caller)
         """Topics, groups, transactions, the health of the cluster: an `Admin`."""
@@ -211,18 +214,30 @@ class Client(StaysHere):
         caller = Caller(context, self._metadata)
         return self._keep(Consumer(context, self._metadata, caller, load(ConsumerConfig, own, _SHARED), topics))
 
+    def worker(self, topic: str, *, channel: str, **config: Unpack[WorkerOptions]) -> Worker:
+        """A worker of a channel of this topic: the channel's workers share its records, record by record.
+
+        See `WorkerConfig` for its options. The channel is made with the first read when it is not there, unless `create=False`.
+        Its name is 1 to 64 characters of `[a-zA-Z0-9._-]`. Raises `ConfigError`, `InvalidTopicError`,
+        `InvalidRequestError` for a name that is none, and `IllegalStateError` after `close`.
+        """
+        context, own = self._for_one(config, _SHARED_WITH_WORKERS)
+        caller = Caller(context, self._metadata)
+        options = load(WorkerConfig, own, _SHARED_WITH_WORKERS)
+        return self._keep(Worker(context, self._metadata, caller, topic, channel, options))
+
     @property
     def throttled_ms(self) -> int:
         """How long servers asked this client to wait because of quotas, together; it waits by itself."""
         return self._context.throttles.throttled_ms
 
-    def _for_one(self, config: Mapping[str, object]) -> tuple[Context, dict[str, Any]]:
+    def _for_one(self, config: Mapping[str, object], names: frozenset[str] = _SHARED) -> tuple[Context, dict[str, Any]]:
         """Options of the client apply to this one alone; the others are its own. Raises `IllegalStateError` after `close`."""
         self._context.home.check_open()
         plain: dict[str, Any] = {name.replace(".", "_"): value for name, value in config.items()}
         if "bootstrap_servers" in plain:
             raise ConfigError("bootstrap_servers belongs to the client: oncelog.Client(bootstrap_servers=...)")
-        shared = {name: plain.pop(name) for name in list(plain) if name in _SHARED}
+        shared = {name: plain.pop(name) for name in list(plain) if name in names}
         if not shared:
             return self._context, plain
         before = {name: getattr(self.config, name) for name in _SHARED}

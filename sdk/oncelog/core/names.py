@@ -8,8 +8,13 @@ from typing import Final
 from oncelog.errors import InvalidGroupIdError, InvalidRequestError, InvalidTopicError
 
 TOPIC_CHARACTERS_MAX: Final = 249
+WAITING_PREFIX: Final = "__delayed."
+"""Begins the name of a topic in which delayed records wait, and the transactional ids of those who move them."""
 TOPIC_NAMES: Final = "topic names are 1-249 characters of [a-zA-Z0-9._-]"
 _LEGAL: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{TOPIC_CHARACTERS_MAX}}}\Z", re.ASCII)
+CHANNEL_CHARACTERS_MAX: Final = 64
+CHANNEL_NAMES: Final = "channel names and worker ids are 1-64 characters of [a-zA-Z0-9._-]"
+_LEGAL_CHANNEL: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{CHANNEL_CHARACTERS_MAX}}}\Z", re.ASCII)
 _ID_BYTES_MAX: Final = 1024
 _TOPIC_ID: Final = re.compile(r"[0-9a-f]{32}\Z", re.ASCII)
 
@@ -47,3 +52,23 @@ def check_group_id(name: str) -> str:
 def is_partition_id(topic_id: str, partition: int) -> bool:
     """True for a topic id of 32 hex digits and a partition of 0 or above."""
     return partition >= 0 and _TOPIC_ID.match(topic_id) is not None
+
+
+def check_channel_name(name: str) -> str:
+    """Returns a channel name or worker id. Raises `InvalidRequestError` unless it is 1-64 of `[a-zA-Z0-9._-]`."""
+    if _LEGAL_CHANNEL.match(name) is None or name in (".", ".."):
+        raise InvalidRequestError(CHANNEL_NAMES, given=ascii(name)[:66])
+    return name
+
+
+def channel_group_id(channel_id: str) -> str:
+    """Returns the group id under which a coordinator keeps a channel's state, and enrols it in transactions."""
+    return f"__channel.{channel_id}"
+
+
+def waiting_topic(topic: str) -> str:
+    """Returns the name of the topic in which delayed records of `topic` wait. Raises `InvalidTopicError` when there is none."""
+    name = WAITING_PREFIX + check_topic_name(topic)
+    if len(name) > TOPIC_CHARACTERS_MAX or topic.startswith(WAITING_PREFIX):
+        raise InvalidTopicError("records of this topic cannot be delayed: its name is too long", topic=topic)
+    return name

@@ -42,6 +42,7 @@ from oncelog.errors.base import RetriableError as RetriableError
 from oncelog.errors.base import printable as printable
 from oncelog.errors.caller import AuthenticationError as AuthenticationError
 from oncelog.errors.caller import BatchRolledBackError as BatchRolledBackError
+from oncelog.errors.caller import ChannelExistsError as ChannelExistsError
 from oncelog.errors.caller import ClusterAuthorizationError as ClusterAuthorizationError
 from oncelog.errors.caller import ConfigError as ConfigError
 from oncelog.errors.caller import CorruptMessageError as CorruptMessageError
@@ -52,6 +53,7 @@ from oncelog.errors.caller import GroupMaxSizeReachedError as GroupMaxSizeReache
 from oncelog.errors.caller import GroupSubscribedToTopicError as GroupSubscribedToTopicError
 from oncelog.errors.caller import IllegalStateError as IllegalStateError
 from oncelog.errors.caller import InternalServerError as InternalServerError
+from oncelog.errors.caller import InvalidDelayError as InvalidDelayError
 from oncelog.errors.caller import InvalidGroupIdError as InvalidGroupIdError
 from oncelog.errors.caller import InvalidPartitionsError as InvalidPartitionsError
 from oncelog.errors.caller import InvalidRecordError as InvalidRecordError
@@ -66,6 +68,8 @@ from oncelog.errors.caller import InvalidTransactionTimeoutError as InvalidTrans
 from oncelog.errors.caller import MessageTooLargeError as MessageTooLargeError
 from oncelog.errors.caller import MisdirectedBatchError as MisdirectedBatchError
 from oncelog.errors.caller import NonEmptyGroupError as NonEmptyGroupError
+from oncelog.errors.caller import NotOwnerError as NotOwnerError
+from oncelog.errors.caller import NotScheduledError as NotScheduledError
 from oncelog.errors.caller import OffsetCommitStaleError as OffsetCommitStaleError
 from oncelog.errors.caller import OffsetMetadataTooLargeError as OffsetMetadataTooLargeError
 from oncelog.errors.caller import OffsetOutOfRangeError as OffsetOutOfRangeError
@@ -77,6 +81,7 @@ from oncelog.errors.caller import ReplayMismatchError as ReplayMismatchError
 from oncelog.errors.caller import TopicAuthorizationError as TopicAuthorizationError
 from oncelog.errors.caller import TopicExistsError as TopicExistsError
 from oncelog.errors.caller import TransactionDataLossError as TransactionDataLossError
+from oncelog.errors.caller import UnknownChannelError as UnknownChannelError
 from oncelog.errors.caller import UnknownTopicError as UnknownTopicError
 from oncelog.errors.caller import UnsupportedAssignorError as UnsupportedAssignorError
 from oncelog.errors.caller import UnsupportedCompressionError as UnsupportedCompressionError

@@ -264,3 +264,33 @@ class InvalidRegularExpressionError(CallerError):
     """The pattern of topics cannot be read."""
 
     code = ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+class UnknownChannelError(CallerError):
+    """The topic has no channel of this name, or no longer this one; create it with `oncelog channel create`."""
+
+    code = ErrorCode.UNKNOWN_CHANNEL
+
+
+class ChannelExistsError(CallerError):
+    """The channel exists already."""
+
+    code = ErrorCode.CHANNEL_ALREADY_EXISTS
+
+
+class NotOwnerError(CallerError):
+    """The worker does not hold this record in this delivery: it was settled, or came to be another's; nothing was changed."""
+
+    code = ErrorCode.NOT_OWNER
+
+
+class InvalidDelayError(CallerError):
+    """The delay is below zero or above a year, or the time is not a time."""
+
+    code = ErrorCode.INVALID_DELAY
+
+
+class NotScheduledError(CallerError):
+    """No record waits under this id: it was delivered, cancelled, or never scheduled."""
+
+    code = ErrorCode.NOT_SCHEDULED

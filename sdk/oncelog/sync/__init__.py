@@ -15,12 +15,13 @@ Rule 4: what was sent by a producer that was not closed is still written when th
 from __future__ import annotations
 
 from oncelog.sync.admin import Admin
-from oncelog.sync.by_hand import BatchDelivery, Delivery, LogWork
-from oncelog.sync.clients import Client, Consumer, OnceInLog, Participant, Producer, Transaction
+from oncelog.sync.by_hand import BatchDelivery, ChannelMessage, Delivery, LogWork
+from oncelog.sync.clients import Client, Consumer, OnceInLog, Participant, Producer, Transaction, Worker
 
 __all__ = [
     "Admin",
     "BatchDelivery",
+    "ChannelMessage",
     "Client",
     "Consumer",
     "Delivery",
@@ -29,4 +30,5 @@ __all__ = [
     "Participant",
     "Producer",
     "Transaction",
+    "Worker",
 ]

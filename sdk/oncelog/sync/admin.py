@@ -6,8 +6,16 @@ Written by scripts/gen_sync.py from the asynchronous classes; not to be edited.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Unpack
 
 from oncelog.client.admin.admin import Admin as AsyncAdmin
+from oncelog.client.admin.channel_descriptions import (
+    ChannelDescription,
+    ChannelListing,
+    ClaimedMessages,
+    CreatedChannel,
+    PendingMessage,
+)
 from oncelog.client.admin.descriptions import (
     AlteredTopic,
     ClusterDescription,
@@ -32,9 +40,12 @@ from oncelog.client.admin.security_admin import AccessDecision, AccessRule, Acce
 from oncelog.client.admin.transaction_admin import HANGING_AGE_MS
 from oncelog.client.consume.offsets import OffsetAndMetadata
 from oncelog.client.routing.offset_lookup import FoundOffset
-from oncelog.config import READ_COMMITTED
+from oncelog.config import EARLIEST, READ_COMMITTED
 from oncelog.sync.loop import Wrapper
 from oncelog.types import PartitionId, TopicPartition
+
+if TYPE_CHECKING:
+    from oncelog.option_types import ChannelOptionsGiven
 
 
 class Admin(Wrapper[AsyncAdmin]):
@@ -347,3 +358,121 @@ class Admin(Wrapper[AsyncAdmin]):
     def describe_quota(self, subject: str = "") -> QuotaDescription:
         """Returns the limits that hold for a subject; empty: for the caller, which every caller may ask."""
         return self._run(self._inner.describe_quota(subject))
+
+    def create_channel(
+        self,
+        topic: str,
+        channel: str,
+        *,
+        start: str | int = EARLIEST,
+        if_not_exists: bool = False,
+        **options: Unpack[ChannelOptionsGiven],
+    ) -> CreatedChannel:
+        """Makes a channel. `start`: "earliest", "latest", or milliseconds since 1970: the first record at or after.
+
+        `options` are those of `WorkerConfig` that belong to the channel. Raises `ChannelExistsError` unless `if_not_exists`,
+        `UnknownTopicError`, `InvalidRequestError` for a name that is none, `ConfigError`.
+        """
+        return self._run(
+            self._inner.create_channel(topic, channel, start=start, if_not_exists=if_not_exists, **options)
+        )
+
+    def alter_channel(self, topic: str, channel: str, **options: Unpack[ChannelOptionsGiven]) -> ChannelListing:
+        """Changes options of a channel; the others stay. Returns how it is now.
+
+        `order_by_key` and `ephemeral` cannot be changed. Raises `UnknownChannelError`, `ConfigError`, `InvalidRequestError`.
+        """
+        return self._run(self._inner.alter_channel(topic, channel, **options))
+
+    def pause_channel(self, topic: str, channel: str) -> ChannelListing:
+        """Nothing is delivered until `resume_channel`; what was delivered may be settled. Raises `UnknownChannelError`."""
+        return self._run(self._inner.pause_channel(topic, channel))
+
+    def resume_channel(self, topic: str, channel: str) -> ChannelListing:
+        """Ends a pause. Raises `UnknownChannelError`."""
+        return self._run(self._inner.resume_channel(topic, channel))
+
+    def delete_channel(self, topic: str, channel: str) -> None:
+        """Deletes a channel with all that it remembers; the records of the topic stay. Raises `UnknownChannelError`."""
+        self._run(self._inner.delete_channel(topic, channel))
+
+    def list_channels(self, *topics: str) -> list[ChannelListing]:
+        """The channels of these topics (none = of all), by topic and name, as some broker last saw them."""
+        return self._run(self._inner.list_channels(*topics))
+
+    def describe_channel(self, topic: str, channel: str) -> ChannelDescription:
+        """How far a channel is on each partition, and who works. Raises `UnknownChannelError`."""
+        return self._run(self._inner.describe_channel(topic, channel))
+
+    def pending(
+        self,
+        topic: str,
+        channel: str,
+        *,
+        partition: int | None = None,
+        worker_id: str = "",
+        min_idle_ms: int = 0,
+        from_offset: int = 0,
+        limit: int = 100,
+    ) -> list[PendingMessage]:
+        """Records that were delivered and are not settled, by partition and offset, at most `limit` (1 to 10,000) of each
+        partition.
+
+        `partition`: only of this one; `worker_id`: only those that it holds; `min_idle_ms`: only those that were delivered
+        at least so long ago. Raises `UnknownChannelError`, and why a leader did not answer. Redis: XPENDING.
+        """
+        return self._run(
+            self._inner.pending(
+                topic,
+                channel,
+                partition=partition,
+                worker_id=worker_id,
+                min_idle_ms=min_idle_ms,
+                from_offset=from_offset,
+                limit=limit,
+            )
+        )
+
+    def claim(
+        self,
+        topic: str,
+        channel: str,
+        partition: int,
+        *,
+        offsets: Iterable[int] = (),
+        min_idle_ms: int = 0,
+        from_offset: int = 0,
+        max_records: int = 100,
+        then: str = "release",
+        reason: str = "",
+    ) -> list[ClaimedMessages]:
+        """Takes records from the workers that hold them, and does with them what `then` says. Returns which it took.
+
+        "release": they come again at once; "ack": they are done; "reject": they are dead, with the `reason`. `offsets`:
+        these; none = whatever was delivered at least `min_idle_ms` ago, from `from_offset` on, 1 to 1,000 records at most.
+        Raises `UnknownChannelError`, `ConfigError`. A worker takes records over for itself with `Worker.claim`. Redis: XCLAIM.
+        """
+        return self._run(
+            self._inner.claim(
+                topic,
+                channel,
+                partition,
+                offsets=list(offsets),
+                min_idle_ms=min_idle_ms,
+                from_offset=from_offset,
+                max_records=max_records,
+                then=then,
+                reason=reason,
+            )
+        )
+
+    def seek_channel(
+        self, topic: str, channel: str, to: str | int, *, partition: int | None = None, timestamp_ms: int = 0
+    ) -> dict[int, int]:
+        """Goes on elsewhere: everything before is done, everything from there on comes (again). Returns partition -> offset.
+
+        `to`: "earliest", "latest", or an offset, for which a `partition` is named; it is not looked at with a
+        `timestamp_ms` above 0: then each partition goes on at its first record at or after that time. Raises
+        `UnknownChannelError`, `ConfigError`.
+        """
+        return self._run(self._inner.seek_channel(topic, channel, to, partition=partition, timestamp_ms=timestamp_ms))

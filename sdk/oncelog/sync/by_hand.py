@@ -38,6 +38,8 @@ from oncelog.client.produce.producer import Producer as AsyncProducer
 from oncelog.client.produce.transactions.participant import Participant as AsyncParticipant
 from oncelog.client.produce.transactions.transaction import Transaction as AsyncTransaction
 from oncelog.client.produce.writer import Headers, Message, several
+from oncelog.client.work.message import ChannelMessage as AsyncChannelMessage
+from oncelog.client.work.worker import Worker as AsyncWorker
 from oncelog.sync.admin import Admin
 from oncelog.sync.loop import LoopThread, Wrapper, shared_thread
 from oncelog.types import TopicPartition
@@ -136,12 +138,15 @@ class Writes(Wrapper[A], Generic[A, Key, Value]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
+        ttl_ms: int | None = None,
     ) -> Delivery:
         """Queues one record; waits for room, not for the acknowledgement. See `oncelog.Producer.send`.
 
         Serializers run in the caller's thread. Where the client is traced, and in `send_many` and `send_and_wait`, they run in
         the thread of the event loop.
         """
+        if ttl_ms is not None:
+            headers = self._handover.expiring(headers, ttl_ms)
         given = self._handover.given(topic, value, key, partition, timestamp_ms, headers)
         if given is None:
             return Delivery(
@@ -158,6 +163,15 @@ class Writes(Wrapper[A], Generic[A, Key, Value]):
     def send_batch(self, topic: str, data: Any, partition: int | None = None) -> BatchDelivery:
         """Queues Arrow data without work per row. See `oncelog.Producer.send_batch`."""
         return BatchDelivery(self._run(self._inner.send_batch(topic, data, partition)), self._thread)
+
+
+class TransactionBase(Writes[AsyncTransaction[Key, Value], Key, Value]):
+    """What a transaction takes beside records."""
+
+    def ack(self, messages: ChannelMessage | Iterable[ChannelMessage]) -> None:
+        """Acknowledges messages of a channel's worker with this transaction. See `oncelog.Transaction.ack`."""
+        chosen = [messages] if isinstance(messages, ChannelMessage) else messages
+        self._run(self._inner.ack([message._inner for message in chosen]))
 
 
 class ProducerBase(Writes[AsyncProducer[Key, Value], Key, Value]):
@@ -231,6 +245,124 @@ class ConsumerBase(Wrapper[AsyncConsumer[K, V]], Generic[K, V]):
                 yield self._run(_next(rows))
             except StopAsyncIteration:
                 return
+
+
+class ChannelMessage(Wrapper[AsyncChannelMessage]):
+    """A record that a worker was given. See `oncelog.ChannelMessage`."""
+
+    __slots__ = ()
+
+    @property
+    def topic(self) -> str:
+        """The topic's name."""
+        return self._inner.topic
+
+    @property
+    def partition(self) -> int:
+        """The number of the partition."""
+        return self._inner.partition
+
+    @property
+    def offset(self) -> int:
+        """The record's offset."""
+        return self._inner.offset
+
+    @property
+    def timestamp_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return self._inner.timestamp_ms
+
+    @property
+    def key(self) -> bytes | None:
+        """The key, or None."""
+        return self._inner.key
+
+    @property
+    def value(self) -> bytes | None:
+        """The value, or None."""
+        return self._inner.value
+
+    @property
+    def headers(self) -> tuple[tuple[str, bytes | None], ...]:
+        """Names and values, in order."""
+        return self._inner.headers
+
+    @property
+    def deliveries(self) -> int:
+        """How often the record has been delivered, this time included."""
+        return self._inner.deliveries
+
+    @property
+    def state(self) -> str:
+        """See `oncelog.ChannelMessage.state`."""
+        return self._inner.state
+
+    def ack(self) -> None:
+        """It is done: it never comes again. Returns when that is durable. Raises as `oncelog.ChannelMessage.ack`."""
+        self._run(self._inner.ack())
+
+    def nack(self, delay_ms: int | None = None) -> None:
+        """It is not done, and comes again. See `oncelog.ChannelMessage.nack`."""
+        self._run(self._inner.nack(delay_ms))
+
+    def touch(self) -> None:
+        """It is still worked on. See `oncelog.ChannelMessage.touch`."""
+        self._run(self._inner.touch())
+
+    def reject(self, reason: str = "") -> None:
+        """It can never be done. See `oncelog.ChannelMessage.reject`."""
+        self._run(self._inner.reject(reason))
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+
+class WorkerBase(Wrapper[AsyncWorker]):
+    """How a worker is made, and what it hands out and takes back."""
+
+    def __new__(cls, *given: object, **options: object) -> Self:
+        """Raises `TypeError` that says how it is made."""
+        refuse_direct(AsyncWorker, "oncelog.SyncClient", "worker", given, options)
+        return super().__new__(cls)
+
+    def __iter__(self) -> Iterator[ChannelMessage]:
+        """Messages for ever, until `close`."""
+        while not self._inner.is_closed:
+            yield from self.getmany(1, _POLL_MS)
+
+    def getmany(self, max_records: int | None = None, timeout_ms: int | None = None) -> list[ChannelMessage]:
+        """Up to `max_records` messages; waits for the first one, at most `timeout_ms`. See `oncelog.Worker.getmany`."""
+        found = self._run(self._inner.getmany(max_records, timeout_ms))
+        return [ChannelMessage(message, self._thread) for message in found]
+
+    def claim(
+        self,
+        partition: int,
+        *,
+        offsets: Iterable[int] = (),
+        min_idle_ms: int = 0,
+        from_offset: int = 0,
+        max_records: int = 100,
+    ) -> list[ChannelMessage]:
+        """Takes records from other workers. See `oncelog.Worker.claim`."""
+        found = self._run(
+            self._inner.claim(
+                partition,
+                offsets=list(offsets),
+                min_idle_ms=min_idle_ms,
+                from_offset=from_offset,
+                max_records=max_records,
+            )
+        )
+        return [ChannelMessage(message, self._thread) for message in found]
+
+    def ack(self, messages: Iterable[ChannelMessage]) -> None:
+        """Acknowledges all of them, in one call for each broker. See `oncelog.Worker.ack`."""
+        self._run(self._inner.ack([message._inner for message in messages]))
+
+    def nack(self, messages: Iterable[ChannelMessage], delay_ms: int | None = None) -> None:
+        """Gives all of them back. See `oncelog.Worker.nack`."""
+        self._run(self._inner.nack([message._inner for message in messages], delay_ms))
 
 
 class LogWork(Wrapper[AsyncLogWork]):

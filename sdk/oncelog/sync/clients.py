@@ -19,11 +19,18 @@ from oncelog.client.once.log_options import REMEMBER_IDS_MS
 from oncelog.client.produce.delivery import RecordMetadata
 from oncelog.client.produce.transactions.participant import BatchCommit, ParticipantResult
 from oncelog.client.produce.transactions.transaction import HasOffsets
-from oncelog.client.produce.transactions.transaction import Transaction as AsyncTransaction
 from oncelog.client.produce.writer import Headers
 from oncelog.client.routing.offset_lookup import FoundOffset
 from oncelog.ports import Transport, WallClock
-from oncelog.sync.by_hand import ClientBase, ConsumerBase, OnceInLogBase, ParticipantBase, ProducerBase, Writes
+from oncelog.sync.by_hand import (
+    ClientBase,
+    ConsumerBase,
+    OnceInLogBase,
+    ParticipantBase,
+    ProducerBase,
+    TransactionBase,
+    WorkerBase,
+)
 from oncelog.trace.tracing import Tracer
 from oncelog.types import TopicPartition
 from oncelog.value_types import NULL, K, Key, V, Value, fills_up
@@ -31,12 +38,12 @@ from oncelog.value_types import NULL, K, Key, V, Value, fills_up
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from oncelog.option_types import ClientOptions, ConsumerOptions, ParticipantOptions, ProducerOptions
+    from oncelog.option_types import ClientOptions, ConsumerOptions, ParticipantOptions, ProducerOptions, WorkerOptions
     from oncelog.value_types import ReadKey, ReadValue, SentKey, SentValue
 
 
 @fills_up
-class Transaction(Writes[AsyncTransaction[Key, Value], Key, Value]):
+class Transaction(TransactionBase[Key, Value]):
     """`with producer.transaction() as txn:` commits on exit, aborts on error. See `oncelog.Transaction`."""
 
     @property
@@ -137,9 +144,10 @@ class Producer(ProducerBase[Key, Value]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
+        ttl_ms: int | None = None,
     ) -> RecordMetadata:
         """`send`, and its acknowledgement."""
-        return self._run(self._inner.send_and_wait(topic, value, key, partition, timestamp_ms, headers))
+        return self._run(self._inner.send_and_wait(topic, value, key, partition, timestamp_ms, headers, ttl_ms))
 
     def flush(self) -> None:
         """Waits until everything sent so far is acknowledged. Raises the first failure that no caller has seen."""
@@ -217,6 +225,11 @@ class Consumer(ConsumerBase[K, V]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._run(self._inner.__aexit__(kind, error, trace))
+
+    @property
+    def expired_count(self) -> int:
+        """How many records were skipped, since their time to live had passed."""
+        return self._inner.expired_count
 
     def close(self, timeout_ms: int | None = None) -> None:
         """Stops reading, and leaves the group if this consumer subscribed to one. Idempotent.
@@ -312,7 +325,8 @@ class Consumer(ConsumerBase[K, V]):
         timeout_ms: int | None = None,
         topic_id: str = "",
     ) -> Iterator[pa.RecordBatch]:
-        """The rows with `start` <= offset < `end` of one partition, as `read_arrow` gives them; then it ends.
+        """The rows with `start` <= offset < `end` of one partition, as `read_arrow` gives them; then it is over. None is
+        left out because its time to live has passed: a range that is read again is the same.
 
         Replaces the assignment. Raises `RequestTimedOutError` when nothing comes for `timeout_ms`, and `UnknownTopicError`
         when the topic was created again: while it is read, or since the caller learned `topic_id`.
@@ -372,6 +386,40 @@ class Consumer(ConsumerBase[K, V]):
     def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
         """End of what may be read: last stable offset under read_committed, else high watermark."""
         return self._run(self._inner.end_offsets(list(partitions)))
+
+
+class Worker(WorkerBase):
+    """A worker of a channel. See `oncelog.Worker`."""
+
+    def start(self) -> Worker:
+        """Finds or makes the channel, and asks for records. Idempotent; whatever reads does this by itself.
+
+        Raises `UnknownTopicError`, `UnknownChannelError` with `create=False`, and what the controller refuses.
+        """
+        self._run(self._inner.start())
+        return self
+
+    def __enter__(self) -> Worker:
+        self._run(self._inner.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._run(self._inner.__aexit__(kind, error, trace))
+
+    @property
+    def in_flight(self) -> int:
+        """How many records this worker holds, those included that were not handed out yet."""
+        return self._inner.in_flight
+
+    def close(self, timeout_ms: int | None = None) -> None:
+        """Waits until everything that was said is confirmed, and gives back what was not handed out. Idempotent.
+
+        What was handed out and not settled comes again too, at once. It takes at most `timeout_ms` (None = `close_timeout_ms`);
+        then what is left is given back by the brokers, when they miss the worker.
+        """
+        self._run(self._inner.close(timeout_ms))
 
 
 class OnceInLog(OnceInLogBase):
@@ -464,6 +512,15 @@ class Client(ClientBase):
         and `IllegalStateError` after `close`.
         """
         return Consumer(self._call(self._inner.consumer, *topics, **config), self._thread)
+
+    def worker(self, topic: str, *, channel: str, **config: Unpack[WorkerOptions]) -> Worker:
+        """A worker of a channel of this topic: the channel's workers share its records, record by record.
+
+        See `WorkerConfig` for its options. The channel is made with the first read when it is not there, unless `create=False`.
+        Its name is 1 to 64 characters of `[a-zA-Z0-9._-]`. Raises `ConfigError`, `InvalidTopicError`,
+        `InvalidRequestError` for a name that is none, and `IllegalStateError` after `close`.
+        """
+        return Worker(self._call(self._inner.worker, topic, channel=channel, **config), self._thread)
 
     def once(
         self,

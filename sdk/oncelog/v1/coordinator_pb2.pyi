@@ -673,3 +673,127 @@ class DrainCoordinatorReply(_message.Message):
     reason: str
     term: int
     def __init__(self, address: _Optional[str] = ..., state: _Optional[_Union[_types_pb2.DrainState, str]] = ..., shards: _Optional[int] = ..., loading: _Optional[int] = ..., reason: _Optional[str] = ..., term: _Optional[int] = ...) -> None: ...
+
+class OffsetRange(_message.Message):
+    __slots__ = ("first_offset", "last_offset")
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LAST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    first_offset: int
+    last_offset: int
+    def __init__(self, first_offset: _Optional[int] = ..., last_offset: _Optional[int] = ...) -> None: ...
+
+class RetriedRecord(_message.Message):
+    __slots__ = ("offset", "deliveries", "not_before_ms")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DELIVERIES_FIELD_NUMBER: _ClassVar[int]
+    NOT_BEFORE_MS_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    deliveries: int
+    not_before_ms: int
+    def __init__(self, offset: _Optional[int] = ..., deliveries: _Optional[int] = ..., not_before_ms: _Optional[int] = ...) -> None: ...
+
+class ChannelBlock(_message.Message):
+    __slots__ = ("first_offset", "settled", "retried")
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_FIELD_NUMBER: _ClassVar[int]
+    RETRIED_FIELD_NUMBER: _ClassVar[int]
+    first_offset: int
+    settled: bytes
+    retried: _containers.RepeatedCompositeFieldContainer[RetriedRecord]
+    def __init__(self, first_offset: _Optional[int] = ..., settled: _Optional[bytes] = ..., retried: _Optional[_Iterable[_Union[RetriedRecord, _Mapping]]] = ...) -> None: ...
+
+class ChannelPending(_message.Message):
+    __slots__ = ("txn_producer_id", "txn_no", "txn_shard", "acknowledged")
+    TXN_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    TXN_NO_FIELD_NUMBER: _ClassVar[int]
+    TXN_SHARD_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    txn_producer_id: int
+    txn_no: int
+    txn_shard: int
+    acknowledged: _containers.RepeatedCompositeFieldContainer[OffsetRange]
+    def __init__(self, txn_producer_id: _Optional[int] = ..., txn_no: _Optional[int] = ..., txn_shard: _Optional[int] = ..., acknowledged: _Optional[_Iterable[_Union[OffsetRange, _Mapping]]] = ...) -> None: ...
+
+class OpenChannelPartitionRequest(_message.Message):
+    __slots__ = ("channel_id", "topic_id", "partition", "leader_epoch", "blocks")
+    CHANNEL_ID_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    channel_id: str
+    topic_id: str
+    partition: int
+    leader_epoch: int
+    blocks: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, channel_id: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., blocks: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class OpenChannelPartitionReply(_message.Message):
+    __slots__ = ("known", "settled_before", "write_no", "seeks", "blocks", "pending", "coordinator_epoch")
+    KNOWN_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    WRITE_NO_FIELD_NUMBER: _ClassVar[int]
+    SEEKS_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    COORDINATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    known: bool
+    settled_before: int
+    write_no: int
+    seeks: int
+    blocks: _containers.RepeatedCompositeFieldContainer[ChannelBlock]
+    pending: _containers.RepeatedCompositeFieldContainer[ChannelPending]
+    coordinator_epoch: int
+    def __init__(self, known: bool = ..., settled_before: _Optional[int] = ..., write_no: _Optional[int] = ..., seeks: _Optional[int] = ..., blocks: _Optional[_Iterable[_Union[ChannelBlock, _Mapping]]] = ..., pending: _Optional[_Iterable[_Union[ChannelPending, _Mapping]]] = ..., coordinator_epoch: _Optional[int] = ...) -> None: ...
+
+class WriteChannelStateRequest(_message.Message):
+    __slots__ = ("channel_id", "topic_id", "partition", "leader_epoch", "write_no", "settled_before", "settled", "retried", "seek")
+    CHANNEL_ID_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    WRITE_NO_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_FIELD_NUMBER: _ClassVar[int]
+    RETRIED_FIELD_NUMBER: _ClassVar[int]
+    SEEK_FIELD_NUMBER: _ClassVar[int]
+    channel_id: str
+    topic_id: str
+    partition: int
+    leader_epoch: int
+    write_no: int
+    settled_before: int
+    settled: _containers.RepeatedCompositeFieldContainer[OffsetRange]
+    retried: _containers.RepeatedCompositeFieldContainer[RetriedRecord]
+    seek: bool
+    def __init__(self, channel_id: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., write_no: _Optional[int] = ..., settled_before: _Optional[int] = ..., settled: _Optional[_Iterable[_Union[OffsetRange, _Mapping]]] = ..., retried: _Optional[_Iterable[_Union[RetriedRecord, _Mapping]]] = ..., seek: bool = ...) -> None: ...
+
+class WriteChannelStateReply(_message.Message):
+    __slots__ = ("coordinator_epoch",)
+    COORDINATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    coordinator_epoch: int
+    def __init__(self, coordinator_epoch: _Optional[int] = ...) -> None: ...
+
+class SendChannelAcksRequest(_message.Message):
+    __slots__ = ("name", "channel_id", "topic_id", "partition", "leader_epoch", "seeks", "acknowledged")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CHANNEL_ID_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SEEKS_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    name: TransactionName
+    channel_id: str
+    topic_id: str
+    partition: int
+    leader_epoch: int
+    seeks: int
+    acknowledged: _containers.RepeatedCompositeFieldContainer[OffsetRange]
+    def __init__(self, name: _Optional[_Union[TransactionName, _Mapping]] = ..., channel_id: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., seeks: _Optional[int] = ..., acknowledged: _Optional[_Iterable[_Union[OffsetRange, _Mapping]]] = ...) -> None: ...
+
+class SendChannelAcksReply(_message.Message):
+    __slots__ = ("coordinator_epoch",)
+    COORDINATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    coordinator_epoch: int
+    def __init__(self, coordinator_epoch: _Optional[int] = ...) -> None: ...

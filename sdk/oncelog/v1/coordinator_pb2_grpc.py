@@ -108,6 +108,21 @@ class CoordinatorStub(object):
                 request_serializer=oncelog_dot_v1_dot_coordinator__pb2.WriteGroupMarkersRequest.SerializeToString,
                 response_deserializer=oncelog_dot_v1_dot_coordinator__pb2.WriteGroupMarkersReply.FromString,
                 _registered_method=True)
+        self.OpenChannelPartition = channel.unary_unary(
+                '/oncelog.v1.Coordinator/OpenChannelPartition',
+                request_serializer=oncelog_dot_v1_dot_coordinator__pb2.OpenChannelPartitionRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_coordinator__pb2.OpenChannelPartitionReply.FromString,
+                _registered_method=True)
+        self.WriteChannelState = channel.unary_unary(
+                '/oncelog.v1.Coordinator/WriteChannelState',
+                request_serializer=oncelog_dot_v1_dot_coordinator__pb2.WriteChannelStateRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_coordinator__pb2.WriteChannelStateReply.FromString,
+                _registered_method=True)
+        self.SendChannelAcks = channel.unary_unary(
+                '/oncelog.v1.Coordinator/SendChannelAcks',
+                request_serializer=oncelog_dot_v1_dot_coordinator__pb2.SendChannelAcksRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_coordinator__pb2.SendChannelAcksReply.FromString,
+                _registered_method=True)
         self.ListTransactions = channel.unary_unary(
                 '/oncelog.v1.Coordinator/ListTransactions',
                 request_serializer=oncelog_dot_v1_dot_coordinator__pb2.ListTransactionsRequest.SerializeToString,
@@ -254,6 +269,27 @@ class CoordinatorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def OpenChannelPartition(self, request, context):
+        """Leader -> coordinator: what is remembered of a channel on a partition; fences the leaders before. Inter-service only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WriteChannelState(self, request, context):
+        """Leader -> coordinator: records that were settled, or given back. Inter-service only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SendChannelAcks(self, request, context):
+        """Leader -> coordinator: acknowledgements that count when a transaction commits. Inter-service only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListTransactions(self, request, context):
         """Methods for operators.
         """
@@ -380,6 +416,21 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.WriteGroupMarkers,
                     request_deserializer=oncelog_dot_v1_dot_coordinator__pb2.WriteGroupMarkersRequest.FromString,
                     response_serializer=oncelog_dot_v1_dot_coordinator__pb2.WriteGroupMarkersReply.SerializeToString,
+            ),
+            'OpenChannelPartition': grpc.unary_unary_rpc_method_handler(
+                    servicer.OpenChannelPartition,
+                    request_deserializer=oncelog_dot_v1_dot_coordinator__pb2.OpenChannelPartitionRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_coordinator__pb2.OpenChannelPartitionReply.SerializeToString,
+            ),
+            'WriteChannelState': grpc.unary_unary_rpc_method_handler(
+                    servicer.WriteChannelState,
+                    request_deserializer=oncelog_dot_v1_dot_coordinator__pb2.WriteChannelStateRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_coordinator__pb2.WriteChannelStateReply.SerializeToString,
+            ),
+            'SendChannelAcks': grpc.unary_unary_rpc_method_handler(
+                    servicer.SendChannelAcks,
+                    request_deserializer=oncelog_dot_v1_dot_coordinator__pb2.SendChannelAcksRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_coordinator__pb2.SendChannelAcksReply.SerializeToString,
             ),
             'ListTransactions': grpc.unary_unary_rpc_method_handler(
                     servicer.ListTransactions,
@@ -803,6 +854,87 @@ class Coordinator(object):
             '/oncelog.v1.Coordinator/WriteGroupMarkers',
             oncelog_dot_v1_dot_coordinator__pb2.WriteGroupMarkersRequest.SerializeToString,
             oncelog_dot_v1_dot_coordinator__pb2.WriteGroupMarkersReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OpenChannelPartition(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.Coordinator/OpenChannelPartition',
+            oncelog_dot_v1_dot_coordinator__pb2.OpenChannelPartitionRequest.SerializeToString,
+            oncelog_dot_v1_dot_coordinator__pb2.OpenChannelPartitionReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WriteChannelState(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.Coordinator/WriteChannelState',
+            oncelog_dot_v1_dot_coordinator__pb2.WriteChannelStateRequest.SerializeToString,
+            oncelog_dot_v1_dot_coordinator__pb2.WriteChannelStateReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SendChannelAcks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.Coordinator/SendChannelAcks',
+            oncelog_dot_v1_dot_coordinator__pb2.SendChannelAcksRequest.SerializeToString,
+            oncelog_dot_v1_dot_coordinator__pb2.SendChannelAcksReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -69,6 +69,9 @@ class CoordinatorStub:
     SendOffsets: _Call[coordinator_pb2.SendOffsetsRequest, coordinator_pb2.SendOffsetsReply]
     GroupHeartbeat: _Call[coordinator_pb2.GroupHeartbeatRequest, coordinator_pb2.GroupHeartbeatReply]
     WriteGroupMarkers: _Call[coordinator_pb2.WriteGroupMarkersRequest, coordinator_pb2.WriteGroupMarkersReply]
+    OpenChannelPartition: _Call[coordinator_pb2.OpenChannelPartitionRequest, coordinator_pb2.OpenChannelPartitionReply]
+    WriteChannelState: _Call[coordinator_pb2.WriteChannelStateRequest, coordinator_pb2.WriteChannelStateReply]
+    SendChannelAcks: _Call[coordinator_pb2.SendChannelAcksRequest, coordinator_pb2.SendChannelAcksReply]
     ListTransactions: _Call[coordinator_pb2.ListTransactionsRequest, coordinator_pb2.ListTransactionsReply]
     DescribeTransaction: _Call[coordinator_pb2.DescribeTransactionRequest, coordinator_pb2.DescribeTransactionReply]
     ForceAbort: _Call[coordinator_pb2.ForceAbortRequest, coordinator_pb2.ForceAbortReply]
@@ -94,6 +97,9 @@ class CoordinatorAsyncStub:
     SendOffsets: _AsyncCall[coordinator_pb2.SendOffsetsRequest, coordinator_pb2.SendOffsetsReply]
     GroupHeartbeat: _AsyncCall[coordinator_pb2.GroupHeartbeatRequest, coordinator_pb2.GroupHeartbeatReply]
     WriteGroupMarkers: _AsyncCall[coordinator_pb2.WriteGroupMarkersRequest, coordinator_pb2.WriteGroupMarkersReply]
+    OpenChannelPartition: _AsyncCall[coordinator_pb2.OpenChannelPartitionRequest, coordinator_pb2.OpenChannelPartitionReply]
+    WriteChannelState: _AsyncCall[coordinator_pb2.WriteChannelStateRequest, coordinator_pb2.WriteChannelStateReply]
+    SendChannelAcks: _AsyncCall[coordinator_pb2.SendChannelAcksRequest, coordinator_pb2.SendChannelAcksReply]
     ListTransactions: _AsyncCall[coordinator_pb2.ListTransactionsRequest, coordinator_pb2.ListTransactionsReply]
     DescribeTransaction: _AsyncCall[coordinator_pb2.DescribeTransactionRequest, coordinator_pb2.DescribeTransactionReply]
     ForceAbort: _AsyncCall[coordinator_pb2.ForceAbortRequest, coordinator_pb2.ForceAbortReply]
@@ -118,6 +124,9 @@ class CoordinatorServicer:
     def SendOffsets(self, request: coordinator_pb2.SendOffsetsRequest, context: Any) -> Any: ...
     def GroupHeartbeat(self, request: coordinator_pb2.GroupHeartbeatRequest, context: Any) -> Any: ...
     def WriteGroupMarkers(self, request: coordinator_pb2.WriteGroupMarkersRequest, context: Any) -> Any: ...
+    def OpenChannelPartition(self, request: coordinator_pb2.OpenChannelPartitionRequest, context: Any) -> Any: ...
+    def WriteChannelState(self, request: coordinator_pb2.WriteChannelStateRequest, context: Any) -> Any: ...
+    def SendChannelAcks(self, request: coordinator_pb2.SendChannelAcksRequest, context: Any) -> Any: ...
     def ListTransactions(self, request: coordinator_pb2.ListTransactionsRequest, context: Any) -> Any: ...
     def DescribeTransaction(self, request: coordinator_pb2.DescribeTransactionRequest, context: Any) -> Any: ...
     def ForceAbort(self, request: coordinator_pb2.ForceAbortRequest, context: Any) -> Any: ...

@@ -105,6 +105,11 @@ class ErrorCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_CODE_INTERNAL_ERROR: _ClassVar[ErrorCode]
     ERROR_CODE_INVALID_RESPONSE: _ClassVar[ErrorCode]
     ERROR_CODE_PROCESSING: _ClassVar[ErrorCode]
+    ERROR_CODE_UNKNOWN_CHANNEL: _ClassVar[ErrorCode]
+    ERROR_CODE_CHANNEL_ALREADY_EXISTS: _ClassVar[ErrorCode]
+    ERROR_CODE_NOT_OWNER: _ClassVar[ErrorCode]
+    ERROR_CODE_INVALID_DELAY: _ClassVar[ErrorCode]
+    ERROR_CODE_NOT_SCHEDULED: _ClassVar[ErrorCode]
 
 class ErrorAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -211,6 +216,11 @@ ERROR_CODE_DRAINING_ELSEWHERE: ErrorCode
 ERROR_CODE_INTERNAL_ERROR: ErrorCode
 ERROR_CODE_INVALID_RESPONSE: ErrorCode
 ERROR_CODE_PROCESSING: ErrorCode
+ERROR_CODE_UNKNOWN_CHANNEL: ErrorCode
+ERROR_CODE_CHANNEL_ALREADY_EXISTS: ErrorCode
+ERROR_CODE_NOT_OWNER: ErrorCode
+ERROR_CODE_INVALID_DELAY: ErrorCode
+ERROR_CODE_NOT_SCHEDULED: ErrorCode
 ERROR_ACTION_UNSPECIFIED: ErrorAction
 ERROR_ACTION_RETRY: ErrorAction
 ERROR_ACTION_REFRESH: ErrorAction

@@ -498,6 +498,50 @@ class DeleteTopicReply(_message.Message):
     topic_id: str
     def __init__(self, topic_id: _Optional[str] = ...) -> None: ...
 
+class CancelDelayedRequest(_message.Message):
+    __slots__ = ("topic_id", "partition", "offset")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    offset: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class CancelDelayedReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DescribeDelayedRequest(_message.Message):
+    __slots__ = ("topic_id", "partitions")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partitions: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic_id: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class DescribeDelayedReply(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[DelayedPartition]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[DelayedPartition, _Mapping]]] = ...) -> None: ...
+
+class DelayedPartition(_message.Message):
+    __slots__ = ("partition", "error", "waiting", "next_due_ms", "moved", "cancelled")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    NEXT_DUE_MS_FIELD_NUMBER: _ClassVar[int]
+    MOVED_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    partition: int
+    error: _errors_pb2.ErrorDetail
+    waiting: int
+    next_due_ms: int
+    moved: int
+    cancelled: int
+    def __init__(self, partition: _Optional[int] = ..., error: _Optional[_Union[_errors_pb2.ErrorDetail, _Mapping]] = ..., waiting: _Optional[int] = ..., next_due_ms: _Optional[int] = ..., moved: _Optional[int] = ..., cancelled: _Optional[int] = ...) -> None: ...
+
 class ReplicateRequest(_message.Message):
     __slots__ = ("leader", "follower", "partitions", "batches")
     LEADER_FIELD_NUMBER: _ClassVar[int]

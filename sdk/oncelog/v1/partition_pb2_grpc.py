@@ -83,6 +83,16 @@ class PartitionLeaderStub(object):
                 request_serializer=oncelog_dot_v1_dot_partition__pb2.DeleteRecordsRequest.SerializeToString,
                 response_deserializer=oncelog_dot_v1_dot_partition__pb2.DeleteRecordsReply.FromString,
                 _registered_method=True)
+        self.CancelDelayed = channel.unary_unary(
+                '/oncelog.v1.PartitionLeader/CancelDelayed',
+                request_serializer=oncelog_dot_v1_dot_partition__pb2.CancelDelayedRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_partition__pb2.CancelDelayedReply.FromString,
+                _registered_method=True)
+        self.DescribeDelayed = channel.unary_unary(
+                '/oncelog.v1.PartitionLeader/DescribeDelayed',
+                request_serializer=oncelog_dot_v1_dot_partition__pb2.DescribeDelayedRequest.SerializeToString,
+                response_deserializer=oncelog_dot_v1_dot_partition__pb2.DescribeDelayedReply.FromString,
+                _registered_method=True)
         self.GetMetadata = channel.unary_unary(
                 '/oncelog.v1.PartitionLeader/GetMetadata',
                 request_serializer=oncelog_dot_v1_dot_partition__pb2.GetMetadataRequest.SerializeToString,
@@ -248,6 +258,20 @@ class PartitionLeaderServicer(object):
 
     def DeleteRecords(self, request, context):
         """Deletes records below an offset.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelDelayed(self, request, context):
+        """Takes a delayed record out before its time; answered by the leader of its waiting partition.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeDelayed(self, request, context):
+        """What waits in partitions of a waiting topic; answered by each partition's leader.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -440,6 +464,16 @@ def add_PartitionLeaderServicer_to_server(servicer, server):
                     servicer.DeleteRecords,
                     request_deserializer=oncelog_dot_v1_dot_partition__pb2.DeleteRecordsRequest.FromString,
                     response_serializer=oncelog_dot_v1_dot_partition__pb2.DeleteRecordsReply.SerializeToString,
+            ),
+            'CancelDelayed': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelDelayed,
+                    request_deserializer=oncelog_dot_v1_dot_partition__pb2.CancelDelayedRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_partition__pb2.CancelDelayedReply.SerializeToString,
+            ),
+            'DescribeDelayed': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeDelayed,
+                    request_deserializer=oncelog_dot_v1_dot_partition__pb2.DescribeDelayedRequest.FromString,
+                    response_serializer=oncelog_dot_v1_dot_partition__pb2.DescribeDelayedReply.SerializeToString,
             ),
             'GetMetadata': grpc.unary_unary_rpc_method_handler(
                     servicer.GetMetadata,
@@ -787,6 +821,60 @@ class PartitionLeader(object):
             '/oncelog.v1.PartitionLeader/DeleteRecords',
             oncelog_dot_v1_dot_partition__pb2.DeleteRecordsRequest.SerializeToString,
             oncelog_dot_v1_dot_partition__pb2.DeleteRecordsReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelDelayed(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.PartitionLeader/CancelDelayed',
+            oncelog_dot_v1_dot_partition__pb2.CancelDelayedRequest.SerializeToString,
+            oncelog_dot_v1_dot_partition__pb2.CancelDelayedReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeDelayed(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/oncelog.v1.PartitionLeader/DescribeDelayed',
+            oncelog_dot_v1_dot_partition__pb2.DescribeDelayedRequest.SerializeToString,
+            oncelog_dot_v1_dot_partition__pb2.DescribeDelayedReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -65,6 +65,8 @@ class PartitionLeaderStub:
     GetProducerState: _Call[partition_pb2.GetProducerStateRequest, partition_pb2.GetProducerStateReply]
     DescribeProducers: _Call[partition_pb2.DescribeProducersRequest, partition_pb2.DescribeProducersReply]
     DeleteRecords: _Call[partition_pb2.DeleteRecordsRequest, partition_pb2.DeleteRecordsReply]
+    CancelDelayed: _Call[partition_pb2.CancelDelayedRequest, partition_pb2.CancelDelayedReply]
+    DescribeDelayed: _Call[partition_pb2.DescribeDelayedRequest, partition_pb2.DescribeDelayedReply]
     GetMetadata: _Call[partition_pb2.GetMetadataRequest, partition_pb2.GetMetadataReply]
     CreateTopic: _Call[partition_pb2.CreateTopicRequest, partition_pb2.CreateTopicReply]
     DeleteTopic: _Call[partition_pb2.DeleteTopicRequest, partition_pb2.DeleteTopicReply]
@@ -97,6 +99,8 @@ class PartitionLeaderAsyncStub:
     GetProducerState: _AsyncCall[partition_pb2.GetProducerStateRequest, partition_pb2.GetProducerStateReply]
     DescribeProducers: _AsyncCall[partition_pb2.DescribeProducersRequest, partition_pb2.DescribeProducersReply]
     DeleteRecords: _AsyncCall[partition_pb2.DeleteRecordsRequest, partition_pb2.DeleteRecordsReply]
+    CancelDelayed: _AsyncCall[partition_pb2.CancelDelayedRequest, partition_pb2.CancelDelayedReply]
+    DescribeDelayed: _AsyncCall[partition_pb2.DescribeDelayedRequest, partition_pb2.DescribeDelayedReply]
     GetMetadata: _AsyncCall[partition_pb2.GetMetadataRequest, partition_pb2.GetMetadataReply]
     CreateTopic: _AsyncCall[partition_pb2.CreateTopicRequest, partition_pb2.CreateTopicReply]
     DeleteTopic: _AsyncCall[partition_pb2.DeleteTopicRequest, partition_pb2.DeleteTopicReply]
@@ -128,6 +132,8 @@ class PartitionLeaderServicer:
     def GetProducerState(self, request: partition_pb2.GetProducerStateRequest, context: Any) -> Any: ...
     def DescribeProducers(self, request: partition_pb2.DescribeProducersRequest, context: Any) -> Any: ...
     def DeleteRecords(self, request: partition_pb2.DeleteRecordsRequest, context: Any) -> Any: ...
+    def CancelDelayed(self, request: partition_pb2.CancelDelayedRequest, context: Any) -> Any: ...
+    def DescribeDelayed(self, request: partition_pb2.DescribeDelayedRequest, context: Any) -> Any: ...
     def GetMetadata(self, request: partition_pb2.GetMetadataRequest, context: Any) -> Any: ...
     def CreateTopic(self, request: partition_pb2.CreateTopicRequest, context: Any) -> Any: ...
     def DeleteTopic(self, request: partition_pb2.DeleteTopicRequest, context: Any) -> Any: ...

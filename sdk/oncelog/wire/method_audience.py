@@ -22,6 +22,8 @@ CLIENT: Final[frozenset[str]] = frozenset(
         methods.GET_PRODUCER_STATE,  # a producer settles an unknown outcome with it
         methods.DESCRIBE_PRODUCERS,
         methods.DELETE_RECORDS,
+        methods.CANCEL_DELAYED,
+        methods.DESCRIBE_DELAYED,
         methods.GET_METADATA,
         methods.CREATE_TOPIC,
         methods.DELETE_TOPIC,
@@ -46,6 +48,15 @@ CLIENT: Final[frozenset[str]] = frozenset(
         methods.ALTER_QUOTAS,
         methods.LIST_QUOTAS,
         methods.DESCRIBE_QUOTA,
+        methods.CREATE_CHANNEL,
+        methods.ALTER_CHANNEL,
+        methods.DELETE_CHANNEL,
+        methods.LIST_CHANNELS,
+        methods.RECEIVE,
+        methods.SETTLE,
+        methods.CLAIM,
+        methods.DESCRIBE_CHANNEL,
+        methods.SEEK_CHANNEL,
         methods.INIT_PRODUCER_ID,
         methods.ENROL_PARTITIONS,  # producers enrol ahead
         methods.END_TRANSACTION,
@@ -77,6 +88,9 @@ INTERNAL: Final[frozenset[str]] = frozenset(
         methods.REPLICA_STATUS,
         methods.RESOLVE_TRANSACTION,
         methods.WRITE_GROUP_MARKERS,
+        methods.OPEN_CHANNEL_PARTITION,
+        methods.WRITE_CHANNEL_STATE,
+        methods.SEND_CHANNEL_ACKS,
         methods.ALLOCATE_PRODUCER_IDS,
     )
 )

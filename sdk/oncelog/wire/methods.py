@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError, Message
 from oncelog import errors
 from oncelog.ports import Transport
 from oncelog.types import Buffer
+from oncelog.v1 import channel_pb2 as ch
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.v1 import pid_allocator_pb2 as al
@@ -70,6 +71,10 @@ def _security(method: str, request: type[Req], reply: type[Rep]) -> MethodSpec[R
     return MethodSpec("Security", method, request, reply)
 
 
+def _channels(method: str, request: type[Req], reply: type[Rep], pb: str = "") -> MethodSpec[Req, Rep]:
+    return MethodSpec("Channels", method, request, reply, "", pb)
+
+
 PRODUCE: Final = _leader("Produce", pa.ProduceRequest, pa.ProduceReply, rb="batches")
 FETCH: Final = _leader("Fetch", pa.FetchRequest, pa.FetchReply, pb="batches")
 PRODUCE_RECORDS: Final = _leader("ProduceRecords", pa.ProduceRecordsRequest, pa.ProduceRecordsReply)
@@ -81,6 +86,8 @@ OFFSET_FOR_LEADER_EPOCH: Final = _leader(
 GET_PRODUCER_STATE: Final = _leader("GetProducerState", pa.GetProducerStateRequest, pa.GetProducerStateReply)
 DESCRIBE_PRODUCERS: Final = _leader("DescribeProducers", pa.DescribeProducersRequest, pa.DescribeProducersReply)
 DELETE_RECORDS: Final = _leader("DeleteRecords", pa.DeleteRecordsRequest, pa.DeleteRecordsReply)
+CANCEL_DELAYED: Final = _leader("CancelDelayed", pa.CancelDelayedRequest, pa.CancelDelayedReply)
+DESCRIBE_DELAYED: Final = _leader("DescribeDelayed", pa.DescribeDelayedRequest, pa.DescribeDelayedReply)
 GET_METADATA: Final = _leader("GetMetadata", pa.GetMetadataRequest, pa.GetMetadataReply)
 CREATE_TOPIC: Final = _leader("CreateTopic", pa.CreateTopicRequest, pa.CreateTopicReply)
 DELETE_TOPIC: Final = _leader("DeleteTopic", pa.DeleteTopicRequest, pa.DeleteTopicReply)
@@ -119,6 +126,11 @@ FETCH_OFFSETS: Final = _coordinator("FetchOffsets", co.FetchOffsetsRequest, co.F
 SEND_OFFSETS: Final = _coordinator("SendOffsets", co.SendOffsetsRequest, co.SendOffsetsReply)
 GROUP_HEARTBEAT: Final = _coordinator("GroupHeartbeat", co.GroupHeartbeatRequest, co.GroupHeartbeatReply)
 WRITE_GROUP_MARKERS: Final = _coordinator("WriteGroupMarkers", co.WriteGroupMarkersRequest, co.WriteGroupMarkersReply)
+OPEN_CHANNEL_PARTITION: Final = _coordinator(
+    "OpenChannelPartition", co.OpenChannelPartitionRequest, co.OpenChannelPartitionReply
+)
+WRITE_CHANNEL_STATE: Final = _coordinator("WriteChannelState", co.WriteChannelStateRequest, co.WriteChannelStateReply)
+SEND_CHANNEL_ACKS: Final = _coordinator("SendChannelAcks", co.SendChannelAcksRequest, co.SendChannelAcksReply)
 LIST_TRANSACTIONS: Final = _coordinator("ListTransactions", co.ListTransactionsRequest, co.ListTransactionsReply)
 DESCRIBE_TRANSACTION: Final = _coordinator(
     "DescribeTransaction", co.DescribeTransactionRequest, co.DescribeTransactionReply
@@ -139,6 +151,16 @@ LIST_USERS: Final = _security("ListUsers", se.ListUsersRequest, se.ListUsersRepl
 ALTER_QUOTAS: Final = _security("AlterQuotas", se.AlterQuotasRequest, se.AlterQuotasReply)
 LIST_QUOTAS: Final = _security("ListQuotas", se.ListQuotasRequest, se.ListQuotasReply)
 DESCRIBE_QUOTA: Final = _security("DescribeQuota", se.DescribeQuotaRequest, se.DescribeQuotaReply)
+
+CREATE_CHANNEL: Final = _channels("CreateChannel", ch.CreateChannelRequest, ch.CreateChannelReply)
+ALTER_CHANNEL: Final = _channels("AlterChannel", ch.AlterChannelRequest, ch.AlterChannelReply)
+DELETE_CHANNEL: Final = _channels("DeleteChannel", ch.DeleteChannelRequest, ch.DeleteChannelReply)
+LIST_CHANNELS: Final = _channels("ListChannels", ch.ListChannelsRequest, ch.ListChannelsReply)
+RECEIVE: Final = _channels("Receive", ch.ReceiveRequest, ch.ReceiveReply, pb="batches")
+SETTLE: Final = _channels("Settle", ch.SettleRequest, ch.SettleReply)
+CLAIM: Final = _channels("Claim", ch.ClaimRequest, ch.ReceiveReply, pb="batches")
+DESCRIBE_CHANNEL: Final = _channels("DescribeChannel", ch.DescribeChannelRequest, ch.DescribeChannelReply)
+SEEK_CHANNEL: Final = _channels("SeekChannel", ch.SeekChannelRequest, ch.SeekChannelReply)
 
 ALLOCATE_PRODUCER_IDS: Final = MethodSpec(
     "PidAllocator", "AllocateProducerIds", al.AllocateProducerIdsRequest, al.AllocateProducerIdsReply

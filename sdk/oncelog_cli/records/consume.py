@@ -27,11 +27,14 @@ if TYPE_CHECKING:
 
 _POLL_MS: Final = 500
 _TOLD: Final = 5
+_IN_FLIGHT: Final = 100
+_QUIET_MS: Final = 1_000
+"""A channel that has nothing for so long is at its end."""
 _PATTERN: Final = frozenset("*+?[](){}|^$\\")
 """No topic has these in its name."""
 _WORDS: Final = r"""Places (-o): start, end, an offset, @TIME (ISO 8601, seconds or milliseconds), +N after the start, -N before
 the end (write -o=-5). With --group and without -o: where the group stands, else the start; what was printed is
-committed.
+committed. With --channel: what the channel has for a worker; --until-end ends when nothing has come for a second.
 
 Formats (-f): %t topic, %p partition, %o offset, %d timestamp in ms, %k key, %v value, %h headers, %K %V %H their
 lengths and number, %i number of the record, %% a percent sign, \n \t \r \\ \xNN."""
@@ -65,6 +68,7 @@ def add_parser(commands: Commands) -> None:
             r"oncelog consume orders -o @2026-01-31T12:00:00 -n 10 -f '%p/%o %k %v\n'",
             "oncelog consume orders --read-uncommitted --print-control-records --until-end --format json",
             "oncelog consume orders --group billing",
+            "oncelog consume orders --channel billing -n 10",
             "oncelog consume --regex 'order.*' --until-end",
         ),
         _WORDS,
@@ -77,6 +81,9 @@ def add_parser(commands: Commands) -> None:
     consume.add_argument("--until-end", action="store_true", help="stop at the end as it is now")
     consume.add_argument("--line-format", "-f", metavar="FORMAT", help="how a record is printed")
     consume.add_argument("--group", "-g", help="begin where this group stands, and commit what was printed")
+    consume.add_argument(
+        "--channel", metavar="NAME", help="read as a worker of this channel; what was printed is acknowledged"
+    )
     level = consume.add_mutually_exclusive_group()
     level.add_argument("--read-committed", action="store_true", help="committed records only (default)")
     level.add_argument("--read-uncommitted", action="store_true", help="also open and aborted transactions")
@@ -96,11 +103,34 @@ def _run(args: argparse.Namespace, printer: Printer) -> int:
             "a group commits what a consumer gets; --print-control-records is for looking, without --group"
         )
     place_of(args.start or "start")
+    if args.channel:
+        _check_channel(args)
     view = _View(args, printer)
     return with_client(args, lambda client: _consume(client, args, view), lasting=True)
 
 
+def _check_channel(args: argparse.Namespace) -> None:
+    """Raises `UsageError` for what a channel decides itself."""
+    others = {
+        "--group": args.group,
+        "--offset": args.start,
+        "--partition": args.partition,
+        "--regex": args.regex,
+        "--read-uncommitted": args.read_uncommitted,
+        "--print-control-records": args.print_control_records,
+    }
+    for flag, value in others.items():
+        if value:
+            raise UsageError(f"{flag} does not go with --channel, which says what comes")
+    if len(args.topic) != 1:
+        raise UsageError("a channel is one topic's: name one topic")
+
+
 async def _consume(client: Client, args: argparse.Namespace, view: _View) -> int:
+    if args.channel:
+        async with reporting(view.progress, shown=_goes_to_a_file()):
+            await _work(client, args, view)
+        return 0
     topics = await _topics(client, args)
     args.topic = [topic.name for topic in topics]
     chosen = [
@@ -200,6 +230,10 @@ class _View:
         """`--num` records were printed."""
         return bool(self._most) and self._printed >= self._most
 
+    def left(self, most: int) -> int:
+        """How many records may come yet, up to this many."""
+        return min(most, self._most - self._printed) if self._most else most
+
     def show(self, record: Shown) -> None:
         """One record."""
         self._printed += 1
@@ -262,6 +296,25 @@ async def _is_at_end(consumer: Consumer, ends: dict[Where, int]) -> bool:
         if await consumer.position(where) < end:
             return False
     return True
+
+
+# ---------------------------------------------------------------- as a worker
+
+
+async def _work(client: Client, args: argparse.Namespace, view: _View) -> None:
+    """What is printed is acknowledged after that. The channel has to be there."""
+    most = args.num or _IN_FLIGHT
+    async with client.worker(
+        args.topic[0], channel=args.channel, create=False, max_in_flight=min(most, _IN_FLIGHT)
+    ) as worker:
+        while not view.is_full():
+            messages = await worker.getmany(view.left(_IN_FLIGHT), _QUIET_MS)
+            if not messages and args.until_end:
+                return
+            for message in messages:
+                place = (message.topic, message.partition, message.offset, message.timestamp_ms)
+                view.show(Shown(*place, message.key, message.value, message.headers))
+            await worker.ack(messages)
 
 
 # ---------------------------------------------------------------- with markers

@@ -131,6 +131,13 @@ ADVICE: Final[Mapping[C, str]] = {
     C.SHUTTING_DOWN: "Wait: others take over.",
     C.ILLEGAL_STATE: "Correct the order of calls; the message says what is allowed.",
     C.PROCESSING: "Mend what the cause says about this record, or give `on_error` to leave it out, and start again.",
+    C.UNKNOWN_CHANNEL: "Create it with `oncelog channel create`, or start a worker, which does; see what there is with "
+    "`oncelog channel list`.",
+    C.CHANNEL_ALREADY_EXISTS: "Use it as it is, change it with `oncelog channel alter`, or choose another name.",
+    C.NOT_OWNER: "Nothing for this record: it is settled, or another worker has it. Settle records sooner, call `touch()`, or "
+    "raise the channel's `ack_wait_ms`.",
+    C.INVALID_DELAY: "Give a time within a year from now; without a delay the record is visible at once.",
+    C.NOT_SCHEDULED: "Nothing: the record was delivered or cancelled before.",
     C.DRAINING_ELSEWHERE: "Wait for the other drain to end, or cancel it.",
     C.INTERNAL_ERROR: "Report it, with the server's log.",
     C.INVALID_RESPONSE: "If it lasts, a server is broken, or something before it changes bytes: find out which.",

@@ -11,6 +11,7 @@ from oncelog.wire import methods
 from oncelog_coordinator.config import CoordinatorConfig
 from oncelog_coordinator.core.groups.shard_table import GroupShardTable
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
+from oncelog_coordinator.effects.channel_watch import ChannelWatch
 from oncelog_coordinator.effects.group_effects import GroupEffects
 from oncelog_coordinator.effects.heartbeat_waits import HeartbeatWaits
 from oncelog_coordinator.effects.known_topics import KnownTopics
@@ -18,6 +19,8 @@ from oncelog_coordinator.effects.lag_watch import LagWatch
 from oncelog_coordinator.effects.marker_observer import MarkerObserver, MarkerObservers, MarkerSpans, MarkerTimes
 from oncelog_coordinator.effects.markers import MarkerSender
 from oncelog_coordinator.effects.topic_watch import TopicWatch
+from oncelog_coordinator.rpc.channel_service import ChannelService
+from oncelog_coordinator.rpc.enrolling import Enrolling
 from oncelog_coordinator.rpc.group_service import GroupService
 from oncelog_coordinator.rpc.offset_service import OffsetService
 from oncelog_coordinator.rpc.shard_registry import NodeShards
@@ -113,9 +116,12 @@ class CoordinatorNode:
             ports.quotas,
         )
         service.register(ports.server)
-        OffsetService(self.shards, ports.transport, self.view, config.marker_timeout_ms, tokens).register(ports.server)
+        enrolling = Enrolling(ports.transport, self.view, config.marker_timeout_ms)
+        OffsetService(self.shards, enrolling, tokens).register(ports.server)
+        ChannelService(self.shards, enrolling, tokens).register(ports.server)
         self._waits = HeartbeatWaits()
         self._topic_watch = TopicWatch(self.view, owned)
+        self._channel_watch = ChannelWatch(self.view, owned)
         GroupService(self.shards, self._waits, self._limits).register(ports.server)
 
     async def start(self) -> None:
@@ -239,6 +245,7 @@ class CoordinatorNode:
                 self._producer_ids.prefetch()
             self._look_at_health()
             self._topic_watch.look()
+            self._channel_watch.look()
             for shard in list(self._owned.values()):
                 shard.look_at_clock()
 

@@ -21,8 +21,16 @@ from oncelog_partition_leader.core.cluster.capacity import partitions_for
 from oncelog_partition_leader.core.log.folders import Folder
 from oncelog_partition_leader.log.data_dir.custody import Custody
 from oncelog_partition_leader.log.data_dir.forgotten_partitions import forgotten, held_logs
+from oncelog_partition_leader.partition.channels.batch_cutting import Unpacked
+from oncelog_partition_leader.partition.channels.coordinator_calls import ChannelCoordinators
+from oncelog_partition_leader.partition.channels.dead_letters import LetterWriter
+from oncelog_partition_leader.partition.channels.ephemeral import EphemeralChannels
+from oncelog_partition_leader.partition.channels.host import ChannelHost
+from oncelog_partition_leader.partition.channels.led_channel import Surroundings
 from oncelog_partition_leader.partition.compactor import Compactor
 from oncelog_partition_leader.partition.coordinator_client import Coordinators
+from oncelog_partition_leader.partition.delays.delay_host import DelayHost
+from oncelog_partition_leader.partition.delays.scheduler_run import DelaySurroundings
 from oncelog_partition_leader.partition.disk_confirmation import DiskConfirmation
 from oncelog_partition_leader.partition.hanging_transactions import Healer
 from oncelog_partition_leader.partition.scrubber import Scrubber
@@ -31,7 +39,12 @@ from oncelog_partition_leader.replication.follower import Follower
 from oncelog_partition_leader.replication.replica_manager import ReplicaManager
 from oncelog_partition_leader.rpc.admin_service import AdminService
 from oncelog_partition_leader.rpc.broker_collector import BrokerCollector
+from oncelog_partition_leader.rpc.channel_admin_service import ChannelAdminService
+from oncelog_partition_leader.rpc.channel_collector import ChannelCollector
+from oncelog_partition_leader.rpc.channel_inspection import ChannelInspection
+from oncelog_partition_leader.rpc.channel_service import ChannelService
 from oncelog_partition_leader.rpc.coordinator_signpost import CoordinatorSignpost
+from oncelog_partition_leader.rpc.delay_service import DelayService
 from oncelog_partition_leader.rpc.fetch import Reader
 from oncelog_partition_leader.rpc.get_metadata import MetadataService
 from oncelog_partition_leader.rpc.operations_service import OperationsService
@@ -134,16 +147,19 @@ class Broker:
         AdminService(config, self.view, self.replicas, self.controller, ports.transport, once, ports.clock).register(
             ports.server
         )
+        ChannelAdminService(self.view, self.controller, ports.transport, once).register(ports.server)
         self.records = RecordsService(
             config, ports.clock, ports.transport, self.view, self.producing, reader, ports.disk
         )
         self.records.register(ports.server)
+        self.delays = self._make_delays()
         OperationsService(self.view, self.drainer, self.controller, self.me, once).register(ports.server)
         SecurityService(
             ports.metadata, self.view, self.controller, ports.security, once, ports.random, config.super_users
         ).register(ports.server)
         CoordinatorSignpost(self.view, signpost).register(ports.server)
         QuotaService(ports.metadata, self.view, self.controller, ports.security, once).register(ports.server)
+        self.channels = self._make_channels()
         self.guard = RestoreGuard(
             ports.metadata,
             self.view,
@@ -161,6 +177,35 @@ class Broker:
             config, ports.clock, ports.disk, self.view, self.replicas, self.controller, self.compactor
         )
         ports.metrics.collect_with(collector.collect)
+
+    def _make_delays(self) -> DelayHost:
+        ports, now_ms = self.ports, self.contacts.cluster_now_ms
+        around = DelaySurroundings(ports.transport, self.view, ports.clock, now_ms, ports.disk, ports.random)
+        host = DelayHost(self.replicas.partitions, around, self.tasks, self.bugs)
+        self.replicas.on_role(host.role_changed)
+        DelayService(self.replicas, host).register(ports.server)
+        return host
+
+    def _make_channels(self) -> ChannelHost:
+        config, ports, view = self.config, self.ports, self.view
+        timeout_ms = config.coordinator_timeout_ms
+        unpacked = Unpacked(ports.disk)
+        around = Surroundings(
+            ports.clock,
+            self.tasks,
+            self.bugs,
+            ChannelCoordinators(ports.transport, view, timeout_ms),
+            unpacked,
+            LetterWriter(ports.transport, view, ports.clock, unpacked, timeout_ms),
+        )
+        ephemeral = EphemeralChannels(ports.transport, view, around)
+        host = ChannelHost(view, self.replicas.partitions, around, ephemeral)
+        self.replicas.on_role(host.role_changed)
+        service = ChannelService(config, view, self.replicas, host)
+        service.register(ports.server)
+        ChannelInspection(config, service, host).register(ports.server)
+        ports.metrics.collect_with(ChannelCollector(host).collect)
+        return host
 
     def me(self) -> BrokerRef:
         """This process's incarnation; 0 = not registered yet."""

@@ -23,6 +23,9 @@ def durable(table: Any) -> dict[str, bytes]:
         records += (*offsets.offsets.values(), *offsets.pending.values(), *offsets.ended.values())
     for group in table.groups.groups.values():
         records += (*group.members.values(), *group.left.values(), *([group.record] if group.record.slots else []))
+    for partitions in table.channels.channels.values():
+        for here in partitions.values():
+            records += (*here.records(), *([here.head] if here.head is not None else []))
     return {record.key: record.encode() for record in records}
 
 

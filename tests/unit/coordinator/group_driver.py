@@ -82,7 +82,8 @@ class Groups:
 
     def state(self) -> Any:
         """Everything that a command could change."""
-        return copy.deepcopy((self.table.groups.groups, self.table.offsets.groups)), self.table.next_deadline_ms()
+        held = (self.table.groups.groups, self.table.offsets.groups, self.table.channels.channels)
+        return copy.deepcopy(held), self.table.next_deadline_ms()
 
     def wait(self, ms: int) -> None:
         """Time passes, with a `Tick` whenever one is due."""

@@ -20,6 +20,8 @@ from oncelog_coordinator.effects.heartbeat_waits import HeartbeatWaits
 from oncelog_coordinator.effects.known_topics import KnownTopics
 from oncelog_coordinator.effects.markers import MarkerSender
 from oncelog_coordinator.effects.topic_watch import TopicWatch
+from oncelog_coordinator.rpc.channel_service import ChannelService
+from oncelog_coordinator.rpc.enrolling import Enrolling
 from oncelog_coordinator.rpc.group_service import GroupService
 from oncelog_coordinator.rpc.offset_service import OffsetService
 from oncelog_coordinator.rpc.shard_registry import NodeShards
@@ -68,7 +70,9 @@ class Serving:
         self.transactions = TransactionService(
             self.shards, self.ids, visible_wait_ms, self.topics, 4, self.tokens, self.quotas
         )
-        self.offsets = OffsetService(self.shards, self.transport, self.view, 1_000, self.tokens)
+        enrolling = Enrolling(self.transport, self.view, 1_000)
+        self.offsets = OffsetService(self.shards, enrolling, self.tokens)
+        self.channels = ChannelService(self.shards, enrolling, self.tokens)
         self.waits = HeartbeatWaits()
         self.members = GroupService(self.shards, self.waits, Limits())
         self.topic_watch = TopicWatch(self.view, self.owned)

@@ -5,7 +5,19 @@ Every call is tried again until `default_api_timeout_ms`; creating, altering and
 
 from __future__ import annotations
 
+from oncelog.client.admin.channel_admin import ChannelAdmin
+from oncelog.client.admin.channel_descriptions import (
+    ChannelDescription,
+    ChannelListing,
+    ChannelOptions,
+    ChannelPartitionState,
+    ChannelWorker,
+    ClaimedMessages,
+    CreatedChannel,
+    PendingMessage,
+)
 from oncelog.client.admin.cluster_admin import ClusterAdmin
+from oncelog.client.admin.delay_admin import DelayAdmin, DelayedPartition
 from oncelog.client.admin.descriptions import (
     AlteredTopic,
     BrokerDescription,
@@ -49,7 +61,17 @@ from oncelog.client.admin.security_admin import (
 from oncelog.client.admin.transaction_admin import TransactionAdmin
 
 
-class Admin(ClusterAdmin, PlacementAdmin, OperationsAdmin, TransactionAdmin, GroupAdmin, SecurityAdmin, QuotaAdmin):
+class Admin(
+    ClusterAdmin,
+    PlacementAdmin,
+    OperationsAdmin,
+    TransactionAdmin,
+    GroupAdmin,
+    SecurityAdmin,
+    QuotaAdmin,
+    DelayAdmin,
+    ChannelAdmin,
+):
     """See the module. Made by the client."""
 
 
@@ -61,11 +83,19 @@ __all__ = [
     "AlteredTopic",
     "BrokerDescription",
     "BrokerLoad",
+    "ChannelDescription",
+    "ChannelListing",
+    "ChannelOptions",
+    "ChannelPartitionState",
+    "ChannelWorker",
+    "ClaimedMessages",
     "ClusterDescription",
     "ClusterHealth",
     "ConfigValue",
     "CoordinatorDescription",
+    "CreatedChannel",
     "CreatedTopic",
+    "DelayedPartition",
     "EffectiveLimit",
     "GroupDescription",
     "GroupListing",
@@ -76,6 +106,7 @@ __all__ = [
     "LogDescription",
     "PartitionDescription",
     "PartitionOffsets",
+    "PendingMessage",
     "PendingOffsets",
     "ProducerDescription",
     "Quota",

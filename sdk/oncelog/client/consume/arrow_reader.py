@@ -2,7 +2,8 @@
 
 Rule 1: what is returned is of one partition and one answer. A position moves behind it, also over rows that may not be seen.
 Rule 2: what cannot be read is raised, and fetched again.
-Rule 3: a range ends exactly at its end. It is never filled from a topic that was created again.
+Rule 3: a range ends exactly at its end. It is never filled from a topic that was created again, and it has every record
+        also when it is read again: none is left out because its time to live has passed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
 from oncelog import errors
+from oncelog.client.consume.expired_records import ExpiredRecords
 from oncelog.client.consume.fetched_records import arrow_of
 from oncelog.client.consume.fetcher import Fetched, Fetcher
 from oncelog.client.consume.positions import Positions
@@ -26,26 +28,35 @@ if TYPE_CHECKING:
 class ArrowReader:
     """See the module. One per consumer."""
 
-    def __init__(self, fetcher: Fetcher, positions: Positions, config: ConsumerConfig) -> None:
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        positions: Positions,
+        config: ConsumerConfig,
+        expired: ExpiredRecords | None = None,
+    ) -> None:
         self._fetcher = fetcher
         self._positions = positions
         self._config = config
+        self._expired = expired
 
     def next_rows(self, include_headers: bool) -> pa.RecordBatch | None:
         """The next rows that are there; None: there are none. Raises by rule 2."""
         while (fetched := self._fetcher.peek()) is not None:
-            rows = self._take(fetched, include_headers)
+            rows = self._take(fetched, include_headers, self._expired)
             if rows is not None:
                 return rows
         return None
 
-    def _take(self, fetched: Fetched, include_headers: bool) -> pa.RecordBatch | None:
+    def _take(
+        self, fetched: Fetched, include_headers: bool, expired: ExpiredRecords | None = None
+    ) -> pa.RecordBatch | None:
         """The rows of an answer; None when none of them may be seen."""
         if fetched.error is not None:
             self._fetcher.pop(fetched)
             raise fetched.error
         try:
-            rows, next_offset = arrow_of(fetched, self._config, include_headers)
+            rows, next_offset = arrow_of(fetched, self._config, include_headers, expired)
         except errors.OncelogError as error:
             self._fetcher.pop(fetched)
             self._fetcher.again(fetched.cursor, error)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Generic, NamedTuple
 
 from oncelog import errors
+from oncelog.client.consume.expired_records import ExpiredRecords
 from oncelog.client.consume.fetcher import Fetched
 from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata
 from oncelog.config import READ_COMMITTED, ConsumerConfig
@@ -51,11 +52,12 @@ class Leftover:
     What cannot be read is raised when it is its turn, after all records before it.
     """
 
-    __slots__ = ("_at", "_batches", "_config", "_error", "_next_offset", "_rows", "fetched")
+    __slots__ = ("_at", "_batches", "_config", "_error", "_expired", "_next_offset", "_rows", "fetched")
 
-    def __init__(self, fetched: Fetched, config: ConsumerConfig) -> None:
+    def __init__(self, fetched: Fetched, config: ConsumerConfig, expired: ExpiredRecords | None = None) -> None:
         self.fetched = fetched
         self._config = config
+        self._expired = expired
         self._rows: list[ConsumerRecord] = []  # of the batch that was unpacked last
         self._at = 0  # the first of them that was not taken
         self._error: errors.OncelogError | None = None
@@ -116,7 +118,7 @@ class Leftover:
 
     def _unpack(self) -> int:
         header, view = self._batches[0]
-        self._rows, self._at = _rows_of(self.fetched, self._config, header, view), 0
+        self._rows, self._at = _rows_of(self.fetched, self._config, header, view, self._expired), 0
         self._batches.popleft()
         self._next_offset = header.next_offset
         return max(header.uncompressed_length, len(view))
@@ -179,7 +181,9 @@ def _decoded(fetched: Fetched, config: ConsumerConfig, header: BatchHeader, view
         raise
 
 
-def _rows_of(fetched: Fetched, config: ConsumerConfig, header: BatchHeader, view: memoryview) -> list[ConsumerRecord]:
+def _rows_of(
+    fetched: Fetched, config: ConsumerConfig, header: BatchHeader, view: memoryview, expired: ExpiredRecords | None
+) -> list[ConsumerRecord]:
     """The records of one batch, from the position on."""
     from oncelog.core.batch.batch import columns_of, row_at, row_offsets
 
@@ -187,16 +191,22 @@ def _rows_of(fetched: Fetched, config: ConsumerConfig, header: BatchHeader, view
     batch = _decoded(fetched, config, header, view)
     seen = row_at(batch, header, fetched.cursor.position)
     rows = batch.slice(seen)
+    offsets = row_offsets(rows, header, seen)
+    kept = None if expired is None else expired.kept(rows, header)
+    if kept is not None:
+        rows = rows.filter(kept.tolist())
+        offsets = list(itertools.compress(offsets, kept.tolist()))
     keys, values, times, headers = columns_of(rows, header)
     # Not `map`: a StopIteration of a deserializer would look like the end of the batch.
     shown_keys = keys if (read_key := config.key_deserializer) is None else [read_key(key) for key in keys]
     shown_values = values if (read := config.value_deserializer) is None else [read(value) for value in values]
-    offsets = row_offsets(rows, header, seen)
     columns = (itertools.repeat(topic), itertools.repeat(partition), offsets, times, shown_keys, shown_values, headers)
     return list(map(ConsumerRecord._make, zip(*columns, strict=False)))
 
 
-def arrow_of(fetched: Fetched, config: ConsumerConfig, include_headers: bool) -> tuple[pa.RecordBatch | None, int]:
+def arrow_of(
+    fetched: Fetched, config: ConsumerConfig, include_headers: bool, expired: ExpiredRecords | None = None
+) -> tuple[pa.RecordBatch | None, int]:
     """The rows of an answer as one Arrow record batch, None when there are none, and the offset from which to go on.
 
     That lies before the answer's end when unpacking all of it would take more than `max_buffered_bytes`, or when what comes
@@ -214,12 +224,15 @@ def arrow_of(fetched: Fetched, config: ConsumerConfig, include_headers: bool) ->
             rows = _decoded(fetched, config, header, view)
             unpacked += max(header.uncompressed_length, len(view))
             if rows.num_rows:
-                parts.append(_shown(rows, header, fetched, include_headers))
+                shown = _shown(rows, header, fetched, include_headers)
+                kept = None if expired is None else expired.kept(rows, header)
+                parts.append(shown if kept is None else shown.filter(pa.array(kept)))
             reached = header.next_offset
     except errors.OncelogError:
         if not parts:
             raise
         next_offset = reached
+    parts = [part for part in parts if part.num_rows]
     if not parts:
         return None, next_offset
     first = _from_position(parts[0], fetched.cursor.position)

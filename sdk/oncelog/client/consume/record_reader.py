@@ -8,6 +8,7 @@ Rule 3: a batch that was handed out to another thread is taken back before anyth
 from __future__ import annotations
 
 from oncelog import errors
+from oncelog.client.consume.expired_records import ExpiredRecords
 from oncelog.client.consume.fetched_records import Leftover, Records
 from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.handout import Handout
@@ -20,12 +21,15 @@ from oncelog.types import TopicPartition
 class RecordReader:
     """See the module. One per consumer."""
 
-    __slots__ = ("_clock", "_config", "_fetcher", "_handout", "leftover")
+    __slots__ = ("_clock", "_config", "_expired", "_fetcher", "_handout", "leftover")
 
-    def __init__(self, fetcher: Fetcher, config: ConsumerConfig, clock: WallClock) -> None:
+    def __init__(
+        self, fetcher: Fetcher, config: ConsumerConfig, clock: WallClock, expired: ExpiredRecords | None = None
+    ) -> None:
         self._fetcher = fetcher
         self._config = config
         self._clock = clock
+        self._expired = expired
         self._handout: Handout | None = None
         self.leftover: Leftover | None = None
         """The rest of an answer: records that were not returned yet."""
@@ -65,7 +69,7 @@ class RecordReader:
         self._fetcher.pop(fetched)
         if fetched.error is not None:
             raise fetched.error
-        return Leftover(fetched, self._config)
+        return Leftover(fetched, self._config, self._expired)
 
     def _take(self, part: Leftover, limit: int, records: Records, most_bytes: int) -> int:
         """Moves records of an answer to the caller's; returns how many bytes were unpacked for that."""

@@ -131,9 +131,9 @@ class Processor:
                 raise because(again, error) from error
 
     async def _send(self, txn: Transaction[Any, Any], output: Output) -> None:
-        value, key, headers, partition, timestamp_ms = output.message
+        value, key, headers, partition, timestamp_ms, ttl_ms = output.message
         try:
-            await txn.send(self._to, value, key, partition, timestamp_ms, headers)
+            await txn.send(self._to, value, key, partition, timestamp_ms, headers, ttl_ms)
         except Exception as error:  # also of a serializer or a partitioner
             if isinstance(error, errors.OncelogError) and not isinstance(error, _ABOUT_THE_RECORD):
                 raise

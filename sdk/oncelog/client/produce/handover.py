@@ -114,6 +114,10 @@ class Handover:
             return None
         return Given(self._writer.checked(topic, value, key, partition, timestamp_ms, headers))
 
+    def expiring(self, headers: Headers, ttl_ms: int) -> Headers:
+        """The headers of a record with a time to live. From any thread. Raises `InvalidDelayError`."""
+        return self._writer.expiring(headers, ttl_ms)
+
     def offer(self, given: Given, soon: Callable[[Callable[[], object]], None]) -> bool:
         """From any thread. False: it has to wait, so `put` takes it. `soon` calls something on the loop, in the order of calls.
 

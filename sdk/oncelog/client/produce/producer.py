@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import Any, Generic
@@ -19,6 +20,7 @@ from oncelog.client.home.context import Context, now_ms
 from oncelog.client.home.made_by_client import refuse_direct
 from oncelog.client.home.stays_here import StaysHere
 from oncelog.client.produce import unclosed
+from oncelog.client.produce.delayed import DelayedRecords
 from oncelog.client.produce.delivery import BatchDelivery, Delivery, RecordMetadata
 from oncelog.client.produce.handover import Handover
 from oncelog.client.produce.sender import Sender
@@ -58,6 +60,7 @@ class Producer(StaysHere, Generic[Key, Value]):
         renew = self._init_producer_id if config.transactional_id is None else None
         self._sender = Sender(context, metadata, caller, config, renew)
         self._writer = Writer(context, metadata, config, self._sender)
+        self._delayed = DelayedRecords(context, metadata, caller)
         self._session: Identity | None = None
         self._starting = asyncio.Lock()
         self._next_txn_no = 0
@@ -165,16 +168,25 @@ class Producer(StaysHere, Generic[Key, Value]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
+        ttl_ms: int | None = None,
+        *,
+        delay_ms: int | None = None,
+        deliver_at: datetime | int | None = None,
     ) -> Delivery:
         """Queues one record and returns at once, or when there is room.
 
         `await` the result for its `RecordMetadata`. Without `partition` the key decides, or any partition takes it.
-        `timestamp_ms` None = now. Raises `UnknownTopicError`, `InvalidTopicError`, `MessageTooLargeError`,
-        `InvalidRecordError`, `InvalidTimestampError`, `BufferExhaustedError` after `max_block_ms`; later failures come from
-        the result.
+        `timestamp_ms` None = now. After `ttl_ms` readers skip the record (docs/channels.md). `delay_ms`, or `deliver_at` (a
+        time with its zone, or milliseconds since 1970): every reader sees the record then and not before, up to a year from
+        now, and its time to live begins then; the result names where it waits, for `admin.cancel_delayed`.
+
+        Raises `UnknownTopicError`, `InvalidTopicError`, `MessageTooLargeError`, `InvalidRecordError`, `InvalidTimestampError`,
+        `InvalidDelayError`, `BufferExhaustedError` after `max_block_ms`; later failures come from the result.
         """
         self._check_plain()
-        return await self._writer.send(topic, value, key, partition, timestamp_ms, headers)
+        if delay_ms is not None or deliver_at is not None:
+            topic, timestamp_ms, ttl_ms = await self._delayed.place(topic, delay_ms, deliver_at, ttl_ms)
+        return await self._writer.send(topic, value, key, partition, timestamp_ms, headers, ttl_ms)
 
     async def send_and_wait(
         self,
@@ -184,9 +196,10 @@ class Producer(StaysHere, Generic[Key, Value]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
+        ttl_ms: int | None = None,
     ) -> RecordMetadata:
         """`send`, and its acknowledgement."""
-        return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
+        return await (await self.send(topic, value, key, partition, timestamp_ms, headers, ttl_ms))
 
     async def send_many(
         self, topic: str, rows: Iterable[Value | tuple[Key, Value] | Message[Key, Value]]

@@ -16,6 +16,7 @@ from typing import Any, Generic, NamedTuple, SupportsIndex, TypeVar
 
 from oncelog.client.home.context import Context
 from oncelog.client.produce.delivery import BatchDelivery, Delivery, Part, Parts
+from oncelog.client.produce.expiring import with_expiry
 from oncelog.client.produce.observer import UNRECORDED, Origin
 from oncelog.client.produce.sender import Sender
 from oncelog.client.routing.metadata import Metadata, Topic, no_partition
@@ -42,6 +43,7 @@ class Message(NamedTuple, Generic[K, V]):
     headers: Headers = ()
     partition: int | None = None
     timestamp_ms: int | None = None
+    ttl_ms: int | None = None
 
 
 class Writer:
@@ -77,13 +79,20 @@ class Writer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
+        ttl_ms: int | None = None,
     ) -> Delivery:
         """Queues one record; waits for metadata and room, not for the acknowledgement."""
+        if ttl_ms is not None:
+            headers = self.expiring(headers, ttl_ms)
         observer = self._sender.observer
         if not observer.records_origins or (origin := observer.origin(topic)) is UNRECORDED:
             return Delivery(*await self.queue(self.checked(topic, value, key, partition, timestamp_ms, headers)))
         with origin:
             return Delivery(*await self._queue_of(origin, topic, value, key, partition, timestamp_ms, headers))
+
+    def expiring(self, headers: Headers, ttl_ms: int) -> Headers:
+        """The headers of a record with a time to live. Raises `InvalidDelayError`."""
+        return with_expiry(headers, ttl_ms, self._context.clock.now_ms())
 
     async def _queue_of(
         self,
@@ -172,7 +181,8 @@ class Writer:
             try:
                 for row in rows:
                     if isinstance(row, Message):
-                        options = (row.value, row.key, row.partition, row.timestamp_ms, row.headers)
+                        headers = row.headers if row.ttl_ms is None else self.expiring(row.headers, row.ttl_ms)
+                        options = (row.value, row.key, row.partition, row.timestamp_ms, headers)
                     elif type(row) is tuple and len(row) == 2:  # a named tuple, or a Row of Spark, is a value
                         options = (row[1], row[0], None, None, ())
                     else:

@@ -133,19 +133,37 @@ class Caller:
         return await self._call(locate, spec, request, timeout_ms)
 
     async def to_leader(
-        self, partition: PartitionId, spec: MethodSpec[Req, Rep], request: Req, timeout_ms: int | None = None
+        self,
+        partition: PartitionId,
+        spec: MethodSpec[Req, Rep],
+        request: Req,
+        timeout_ms: int | None = None,
+        *,
+        once: bool = False,
+        check: Callable[[Rep], None] | None = None,
     ) -> Rep:
-        """Calls the partition's leader."""
+        """Calls the partition's leader. `check` raises what an answer says that is no answer yet; then it is asked for
+        again.
+        """
+        nonce = self._context.nonce() if once else ""
 
         async def locate(deadline_ms: int) -> str:
-            address = self._metadata.leader(partition).address
-            if address is None:
+            leader = self._metadata.leader(partition)
+            if leader.address is None:
                 raise errors.LeaderNotAvailableError(topic_id=partition.topic_id, partition=partition.partition)
-            return address
+            name_call(request, nonce, leader.leader_epoch)
+            return leader.address
 
-        return await self._call(locate, spec, request, timeout_ms)
+        return await self._call(locate, spec, request, timeout_ms, check)
 
-    async def _call(self, locate: Locate, spec: MethodSpec[Req, Rep], request: Req, timeout_ms: int | None) -> Rep:
+    async def _call(
+        self,
+        locate: Locate,
+        spec: MethodSpec[Req, Rep],
+        request: Req,
+        timeout_ms: int | None,
+        check: Callable[[Rep], None] | None = None,
+    ) -> Rep:
         deadline_ms = self._context.deadline_ms(timeout_ms)
         attempt = 0
         told: errors.OncelogError | None = None  # by a server, the last time that one spoke
@@ -155,6 +173,8 @@ class Caller:
                 reply, _ = await spec.call(
                     self._context.transport, address, request, self._context.call_timeout_ms(deadline_ms)
                 )
+                if check is not None:
+                    check(reply)
                 return reply
             except errors.ClusterUnreachableError as error:
                 raise error from told or error.__cause__

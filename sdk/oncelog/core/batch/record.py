@@ -11,6 +11,8 @@ MAX_RECORD_HEADERS: Final = 1_000
 """Headers of one record."""
 TIMESTAMP_MAX_MS: Final = (1 << 63) // 1000 - 1
 """Readers have Arrow timestamps, whose 64 bits hold no later time in microseconds; a time in nanoseconds lies far above it."""
+EXPIRES_HEADER: Final = "oncelog.expires-ms"
+"""The header that says when a record expires: decimal milliseconds since 1970, as ASCII digits."""
 HeaderList = Sequence[tuple[str, bytes | None]]
 """Headers in order; names may repeat, values may be null."""
 DecodedHeaders = tuple[tuple[str, bytes | None], ...]

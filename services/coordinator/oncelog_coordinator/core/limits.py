@@ -112,6 +112,25 @@ class Limits:
     """
     group_resolve_after_ms: int = 15_000
     """When transactional offsets are pending for longer, the group shard asks the transaction shard for the outcome."""
+    max_channel_ranges: int = 10_000
+    """Ranges of offsets, and retried records, in one request about a channel, and ranges of one transaction on a partition;
+    above: InvalidRequestError, as for the next one and `max_channel_txn_bytes`.
+    """
+    max_channel_window: int = 1_000_000
+    """How far above `settled_before` a record may be settled; acknowledged in a transaction: twice as far."""
+    max_channel_retried: int = 100_000
+    """Retried records that are remembered for a channel on a partition; others are not, so their deliveries begin at zero
+    after a fail-over.
+    """
+    max_channel_pending: int = 1_000
+    """Open transactions with acknowledgements of a channel on one partition; above: ResourceExhaustedError, as for the next
+    two.
+    """
+    max_channel_pending_ranges: int = 50_000
+    max_channel_partitions: int = 1_000_000
+    """Partitions of all channels of one shard."""
+    max_channel_txn_bytes: int = 4 << 20
+    """Log bytes that the marker of one transaction writes for one channel."""
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

@@ -18,6 +18,7 @@ from oncelog_coordinator.shard.shard_runtime import ShardLife
 from oncelog_runtime.metadata import cluster_keys
 from oncelog_runtime.metadata.cluster_keys import KIND_GROUP
 from oncelog_runtime.metadata.cluster_view import ClusterView, ShardKey
+from oncelog_runtime.metadata.waiting_topics import is_waiting
 
 _FOLLOWED = (cluster_keys.TOPICS, cluster_keys.PARTITIONS, cluster_keys.BROKERS)
 
@@ -68,7 +69,9 @@ class TopicWatch:
 
     def _read(self) -> Topology:
         topics = [
-            entry.value for name, entry in sorted(self._view.topics.items()) if name not in cluster_keys.INTERNAL_TOPICS
+            entry.value
+            for name, entry in sorted(self._view.topics.items())
+            if name not in cluster_keys.INTERNAL_TOPICS and not is_waiting(name)
         ]
         return Topology(
             metadata=self._metadata(),

@@ -1,26 +1,23 @@
 """The remote methods for committed offsets.
 
-Rule: before a group shard accepts offsets of a transaction, the transaction's own shard has durably enrolled the group;
-this process asks for it as a partition leader does (hole 14), and the answer carries the epoch.
+Rule: before a group shard accepts offsets of a transaction, the transaction's own shard has durably enrolled the group
+(`Enrolling`).
 """
 
 from __future__ import annotations
 
 from oncelog.core.names import check_group_id, check_transactional_id
-from oncelog.errors import CoordinatorFencedError, InvalidRequestError, NotCoordinatorError
-from oncelog.ports import Transport
+from oncelog.errors import InvalidRequestError, NotCoordinatorError
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
 from oncelog.wire import methods
 from oncelog.wire.wire_errors import to_detail
 from oncelog_coordinator.core.offsets import offset_commands as cmd
-from oncelog_coordinator.effects.markers import shard_owner_address
 from oncelog_coordinator.rpc import group_wire, wire
+from oncelog_coordinator.rpc.enrolling import Enrolling
 from oncelog_coordinator.rpc.shard_registry import NodeShards
 from oncelog_coordinator.rpc.transaction_service import register
-from oncelog_coordinator.shard.shard_runtime import ShardLife
-from oncelog_runtime.metadata.cluster_keys import KIND_GROUP, KIND_TXN
-from oncelog_runtime.metadata.cluster_view import ClusterView
+from oncelog_runtime.metadata.cluster_keys import KIND_GROUP
 from oncelog_runtime.ports import RpcServer
 from oncelog_runtime.serving.once import Once
 from oncelog_runtime.serving.session_tokens import SessionTokens
@@ -29,14 +26,10 @@ from oncelog_runtime.serving.session_tokens import SessionTokens
 class OffsetService:
     """Handles the calls about committed offsets."""
 
-    def __init__(
-        self, shards: NodeShards, transport: Transport, view: ClusterView, timeout_ms: int, tokens: SessionTokens
-    ) -> None:
+    def __init__(self, shards: NodeShards, enrolling: Enrolling, tokens: SessionTokens) -> None:
         self._tokens = tokens
         self._shards = shards
-        self._transport = transport
-        self._view = view
-        self._timeout_ms = timeout_ms
+        self._enrolling = enrolling
         self._once = Once(lambda: NotCoordinatorError("the call was meant for another epoch of the group's shard"))
 
     def register(self, server: RpcServer) -> None:
@@ -93,28 +86,13 @@ class OffsetService:
         shard = self._shards.group_shard(member.group_id)
         txn_shard = self._shards.transaction_shard_number(name.transactional_id)
         life = shard.life  # no other one may take the offsets: it may have forgotten what came between
-        enrolled = await self._enrolled(life, request.name, txn_shard, member.group_id)
+        table = self._shards.offsets_of(life)
+        is_enrolled = table.is_enrolled(member.group_id, name.txn_producer_id, name.txn_no)
+        enrolled = await self._enrolling.enrol(
+            request.name, txn_shard, member.group_id, table.forgotten, is_enrolled=is_enrolled
+        )
         await life.submit(cmd.SendOffsets(name, txn_shard, member, request.commit_sequence, offsets, enrolled))
         return co.SendOffsetsReply()
-
-    async def _enrolled(self, life: ShardLife, name: co.TransactionName, txn_shard: int, group_id: str) -> cmd.Enrolled:
-        """Enrols the group, unless it has offsets in the transaction already."""
-        table = self._shards.offsets_of(life)
-        forgotten = table.forgotten
-        if table.is_enrolled(group_id, name.txn_producer_id, name.txn_no):
-            return cmd.Enrolled(None, forgotten)
-        epoch = await self._enrol(name, txn_shard, group_id)
-        return cmd.Enrolled(epoch, forgotten)
-
-    async def _enrol(self, name: co.TransactionName, txn_shard: int, group_id: str) -> int:
-        """Returns the epoch of the transaction shard that has enrolled the group."""
-        known = self._view.shard_epochs.get((KIND_TXN, txn_shard), 0)
-        address = shard_owner_address(self._view, KIND_TXN, txn_shard)
-        request = co.EnrolPartitionsRequest(name=name, groups=[group_id])
-        reply, _ = await methods.ENROL_PARTITIONS.call(self._transport, address, request, self._timeout_ms)
-        if reply.coordinator_epoch < known:
-            raise CoordinatorFencedError("an older coordinator answered", txn_shard=txn_shard)
-        return reply.coordinator_epoch
 
     async def write_group_markers(self, request: co.WriteGroupMarkersRequest) -> co.WriteGroupMarkersReply:
         """Applies the outcome of a transaction; answers when it is applied and committed (KAFKA-17507)."""

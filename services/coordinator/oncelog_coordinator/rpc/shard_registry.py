@@ -13,6 +13,7 @@ from oncelog.errors import (
     NotCoordinatorError,
     OncelogError,
 )
+from oncelog_coordinator.core.channels.channel_table import ChannelTable
 from oncelog_coordinator.core.decision import Command, Reply
 from oncelog_coordinator.core.groups.shard_table import GroupShardTable
 from oncelog_coordinator.core.offsets.offset_table import OffsetTable
@@ -128,6 +129,11 @@ class NodeShards:
         """Returns the committed offsets of a group shard, to look at."""
         assert isinstance(life.table, GroupShardTable)
         return life.table.offsets
+
+    def channels_of(self, life: ShardLife) -> ChannelTable:
+        """Returns what a group shard remembers of channels, to look at."""
+        assert isinstance(life.table, GroupShardTable)
+        return life.table.channels
 
     def is_visible(self, shard: Shard, transactional_id: str, txn_no: int) -> bool:
         """True when n is decided and all its markers are committed."""

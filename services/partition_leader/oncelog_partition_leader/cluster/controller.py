@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from oncelog.errors import MetadataUnavailableError, NotControllerError, OncelogError
 from oncelog.types import BrokerRef
 from oncelog_partition_leader.cluster.balancer import Balancer
+from oncelog_partition_leader.cluster.channels import Channels
 from oncelog_partition_leader.cluster.cluster_context import ClusterContext
 from oncelog_partition_leader.cluster.controller_term import ControllerTerm
 from oncelog_partition_leader.cluster.elections import Elections
@@ -70,6 +71,7 @@ class Controller:
         self.elections = Elections(config, ports, view, tasks, self.commit, self._brokers, self._wake.set, forgotten)
         charge = ports.quotas.change_partitions
         self.topics = Topics(config, view, ports.random, ports.clock, self.commit, self._topics_changed, charge)
+        self.channels = Channels(view, ports.random, ports.clock, self.commit)
         self.mover = Mover(config, ports.metadata, view, self.commit)
         self.balancer = Balancer(config, view, ports.clock, self.mover, self.commit)
         self._duties: dict[Duty, Callable[[], Awaitable[None]]] = {
@@ -224,6 +226,7 @@ class Controller:
 
     async def _reconcile_topics(self) -> None:
         self._topics_dirty = False
+        await self.channels.reconcile()  # before the tombstones go by which it knows their topics
         await self.topics.reconcile()
 
     async def _found_cluster(self) -> None:

@@ -22,7 +22,7 @@ from dataclasses import replace
 from random import Random
 from typing import Final, Protocol
 
-from oncelog.core.names import check_topic_name
+from oncelog.core.names import check_topic_name, waiting_topic
 from oncelog.errors import (
     InvalidPartitionsError,
     InvalidReplicationFactorError,
@@ -49,6 +49,7 @@ from oncelog_runtime.metadata.cluster_keys import (
     topic_key,
 )
 from oncelog_runtime.metadata.cluster_view import ClusterView, Versioned
+from oncelog_runtime.metadata.waiting_topics import is_waiting, topic_of, waiting_topic_id
 from oncelog_runtime.ports import Compare, Put, WallClock
 
 _log = logging.getLogger(__name__)
@@ -64,6 +65,10 @@ _INTERNAL_OPTIONS: Final = {
     "segment_bytes": str(8 << 20),  # a disk gets back whole segments only, and there are a hundred shards
 }
 """The options of the cluster's own topics, besides `min_insync_replicas`."""
+_WAITING_OPTIONS: Final = {"cleanup_policy": "delete", "retention_bytes": "-1", "retention_ms": "-1"}
+"""Of waiting topics: the scheduler of a partition alone knows which records are needed, and deletes the others."""
+_OPTIONS_OF_WAITING: Final = ("flush_mode", "max_message_bytes", "min_insync_replicas")
+"""A waiting topic has these from its topic."""
 
 
 class Commit(Protocol):
@@ -112,6 +117,8 @@ class Topics:
         `nonce` empty: an older client, a copy of whose call can make an empty topic of that name.
         """
         check_topic_name(name)
+        if is_waiting(name):
+            return await self._create_waiting(name)
         if name.startswith("__"):
             raise InvalidTopicError("names that begin with __ are the cluster's own", topic=name)
         if len(nonce) > _NONCE_MAX:
@@ -134,6 +141,22 @@ class Topics:
         topic = Topic(name, topic_id, partitions, factor, canonical(options))
         self._check_room(topic, range(partitions))
         self._charge(partitions)
+        return await self._create(topic), True
+
+    async def _create_waiting(self, name: str) -> tuple[Topic, bool]:
+        """Creates the waiting topic of a topic, as it is itself: safe to repeat. Raises `UnknownTopicError`."""
+        of = self._view.topic(topic_of(name))
+        entry = self._view.topics.get(name)
+        if entry is not None:
+            if entry.value.topic_id != waiting_topic_id(of.topic_id):
+                raise RequestTimedOutError("the topic was made again; what waited for the one before is being removed")
+            return entry.value, False
+        waiting_topic(of.name)  # its name fits
+        options = {name: value for name, value in of.config.items() if name in _OPTIONS_OF_WAITING}
+        config = canonical({**options, **_WAITING_OPTIONS})
+        topic = Topic(name, waiting_topic_id(of.topic_id), of.partitions, of.replication_factor, config)
+        self._check_room(topic, range(topic.partitions))
+        self._charge(topic.partitions)
         return await self._create(topic), True
 
     def _check_room(self, topic: Topic, numbers: range) -> None:
@@ -265,7 +288,7 @@ class Topics:
 
     def _require_own(self, name: str, refusal: str, topic_id: str = "") -> Versioned[Topic]:
         """Returns a user's topic, with this id if one is given. Raises `InvalidTopicError` or `UnknownTopicError`."""
-        if name in cluster_keys.INTERNAL_TOPICS:
+        if name in cluster_keys.INTERNAL_TOPICS or is_waiting(name):
             raise InvalidTopicError(refusal, topic=name)
         entry = self._view.topics.get(name)
         if entry is None or topic_id not in ("", entry.value.topic_id):
@@ -314,7 +337,7 @@ class Topics:
             elif "compact" in entry.value.config.get("cleanup_policy", ""):
                 await self._renew_internal(entry)
         for entry in list(self._view.topics.values()):
-            topic = entry.value
+            topic = await self._follow_topic(entry)
             missing = [
                 p for p in range(topic.partitions) if PartitionId(topic.topic_id, p) not in self._view.partitions
             ]
@@ -326,6 +349,23 @@ class Topics:
                     await asyncio.sleep(0.01)
         await self._remove_partitions_of_deleted()
         await self._forget_deleted()
+
+    async def _follow_topic(self, entry: Versioned[Topic]) -> Topic:
+        """Deletes a waiting topic whose topic is gone, or gives it as many partitions. Returns the topic as it is now."""
+        topic = entry.value
+        if not is_waiting(topic.name):
+            return topic
+        of = self._view.topics.get(topic_of(topic.name))
+        key, compares = topic_key(topic.name), [Compare(topic_key(topic.name), entry.mod_revision)]
+        if of is None or waiting_topic_id(of.value.topic_id) != topic.topic_id:
+            tombstone = Put(deleted_topic_key(topic.topic_id), DeletedTopic(topic.name, self._clock.now_ms()).encode())
+            await self._commit(compares, [tombstone], [key])
+        elif of.value.partitions > topic.partitions:
+            await self._commit(compares, [Put(key, replace(topic, partitions=of.value.partitions).encode())])
+        else:
+            return topic
+        self._changed()
+        return topic
 
     async def _create_internal(self, name: str) -> None:
         known = self._view.cluster
@@ -364,6 +404,7 @@ class Topics:
             for topic_id, entry in self._view.deleted_topics.items()
             if entry.value.deleted_ms < (oldest_ms if entry.value.name else oldest_call_ms)
             and not self._has_partitions(topic_id)
+            and not any(of_topic == topic_id for of_topic, _ in self._view.channels)
         ]
         for start in range(0, len(due), _CHUNK):
             await self._commit([], [], due[start : start + _CHUNK])

@@ -10,14 +10,22 @@ from collections.abc import Sequence
 from typing import Protocol
 
 
+class Watcher(Protocol):
+    """Whoever is woken at a change of a partition."""
+
+    def wake(self) -> None:
+        """Is called once for each `watch`."""
+        ...
+
+
 class Watched(Protocol):
     """A partition that wakes a watcher at a change: once for each `watch`."""
 
-    def watch(self, ear: Ear) -> None:
-        """Calls `ear.wake` when the readable offsets change, or the role."""
+    def watch(self, watcher: Watcher) -> None:
+        """Calls `wake` when the readable offsets change, or the role."""
         ...
 
-    def unwatch(self, ear: Ear) -> None:
+    def unwatch(self, watcher: Watcher) -> None:
         """Removes a watcher."""
         ...
 

@@ -35,7 +35,7 @@ from oncelog_partition_leader.log.partition_log import PartitionLog
 from oncelog_partition_leader.log.topic_config import TopicConfig
 from oncelog_partition_leader.partition.leadership import Host, Leadership, PartitionName
 from oncelog_partition_leader.partition.leadership_effects import EffectHost, LeadershipEffects
-from oncelog_partition_leader.partition.long_poll import Ear
+from oncelog_partition_leader.partition.long_poll import Watcher
 from oncelog_runtime.metadata.cluster_keys import Partition
 from oncelog_runtime.process.tasks import TaskOwner
 from oncelog_runtime.serving.signpost import Signpost
@@ -93,7 +93,7 @@ class LocalPartition:
         self.exclusive = asyncio.Lock()
         self.told = Told()
         """The leader's words about its log, while this replica follows (`core/replication/vouching.py`)."""
-        self.watchers: dict[Ear, None] = {}
+        self.watchers: dict[Watcher, None] = {}
         self._host = host
         self._effects = LeadershipEffects(host, self)
         self._follower_watermark = log.log_start_offset
@@ -143,20 +143,20 @@ class LocalPartition:
             raise FencedLeaderEpochError(leader_epoch=leader_epoch, current_epoch=leadership.epoch)
         return leadership
 
-    def watch(self, ear: Ear) -> None:
-        """Calls `ear.wake`, once, when the readable offsets change, or the role."""
-        self.watchers[ear] = None
+    def watch(self, watcher: Watcher) -> None:
+        """Calls `wake`, once, when the readable offsets change, or the role."""
+        self.watchers[watcher] = None
 
-    def unwatch(self, ear: Ear) -> None:
+    def unwatch(self, watcher: Watcher) -> None:
         """Removes a watcher."""
-        self.watchers.pop(ear, None)
+        self.watchers.pop(watcher, None)
 
     def wake_watchers(self) -> None:
         """Wakes the readers that wait for a change."""
         if self.watchers:
             watchers, self.watchers = self.watchers, {}
-            for ear in watchers:
-                ear.wake()
+            for watcher in watchers:
+                watcher.wake()
 
     # ------------------------------------------------------------ roles
 

@@ -124,6 +124,10 @@ class ReplicaManager:
         self.upkeep = Upkeep(context, here, self._host, sealer, self.leftovers)
         self._view.listen(self._saw)
 
+    def on_role(self, role_changed: Callable[[PartitionId], None]) -> None:
+        """Has this called when the leadership of a partition has begun or ended here."""
+        self._here.role_listeners.append(role_changed)
+
     # ------------------------------------------------------------ following etcd
 
     def incarnation_is(self, ref: BrokerRef) -> None:

@@ -11,6 +11,7 @@ from oncelog.wire.wire_errors import to_detail
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS, KIND_GROUP, KIND_TXN, Topic
 from oncelog_runtime.metadata.cluster_view import ClusterView
+from oncelog_runtime.metadata.waiting_topics import is_waiting
 from oncelog_runtime.ports import RpcServer
 from oncelog_runtime.security.gate import register
 from oncelog_runtime.serving.call_context import asked_on
@@ -83,7 +84,7 @@ def _add_topic(view: ClusterView, name: str, info: pb.TopicInfo) -> None:
         info.error.CopyFrom(to_detail(error))
         return
     info.topic_id = topic.topic_id
-    info.internal = name in INTERNAL_TOPICS
+    info.internal = name in INTERNAL_TOPICS or is_waiting(name)
     for key, value in sorted(topic.config.items()):
         info.config.add(name=key, value=value)
     _add_partitions(view, topic, info)

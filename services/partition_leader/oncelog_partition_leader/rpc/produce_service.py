@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 
 from oncelog.core.batch.header import BatchHeader
 from oncelog.errors import (
@@ -29,6 +30,7 @@ from oncelog_partition_leader.core.log.payload_check import check_payload
 from oncelog_partition_leader.replication.replica_manager import ReplicaManager
 from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS, SHARD_WRITER_BASE, producer_id_ceiling
 from oncelog_runtime.metadata.cluster_view import ClusterView
+from oncelog_runtime.metadata.waiting_topics import DELAY_MAX_MS, is_waiting
 from oncelog_runtime.ports import RpcServer
 from oncelog_runtime.security.gate import register
 from oncelog_runtime.serving.session_tokens import SessionTokens
@@ -127,6 +129,8 @@ class ProduceService:
         limits = BatchLimits(
             now_ms=now_ms, max_message_bytes=config.max_message_bytes, segment_bytes=config.segment_bytes
         )
+        if is_waiting(partition.topic):
+            limits = replace(limits, timestamp_after_max_ms=DELAY_MAX_MS, delays=True)
         try:
             header = read_client_batch(data, limits, item.topic_id, item.partition)
             _check_writer(partition.topic, header)

@@ -5,7 +5,9 @@
     <root>/controller                      BrokerRef      leased; created by the winner of the election
     <root>/topics/<name>                   Topic          controller
     <root>/deleted_topics/<topic id>       DeletedTopic   controller; written by the commit that deletes the topic
+                                           (or a channel: then with its id, and without a name)
     <root>/partitions/<topic id>/<p>       Partition      leader (ISR) and controller (election), by mod revision
+    <root>/channels/<topic id>/<name>      Channel        controller; see `channel_values`
     <root>/coordinators/<address>          Coordinator    leased
     <root>/shards/<kind>/<n>/epoch         a number       no lease; grows with each take-over, same commit as owner
     <root>/shards/<kind>/<n>/owner         ShardOwner     leased
@@ -143,14 +145,15 @@ def shard_trouble_key(kind: str, shard: int) -> str:
     return f"{SHARD_TROUBLES}{kind}/{shard}"
 
 
-def _encode(value: Any, leave_out: str = "") -> bytes:
+def encode_value(value: Any, leave_out: str = "") -> bytes:
+    """Returns the JSON of a value, with what a newer version wrote into it."""
     known = asdict(value)
     known.pop(leave_out, None)
     unknown = known.pop("unknown", {})
     return json.dumps({"version": _VERSION, **known, **unknown}, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _unknown(value: type, decoded: dict[str, Any]) -> dict[str, Any]:
+def unknown_fields(value: type, decoded: dict[str, Any]) -> dict[str, Any]:
     """Returns the fields that this version does not have, with a newer version's number."""
     known = {item.name for item in fields(value)}
     return {name: item for name, item in decoded.items() if name not in known and (name, item) != ("version", _VERSION)}
@@ -175,14 +178,14 @@ class Cluster:
 
     def encode(self) -> bytes:
         """Returns the value for etcd."""
-        return _encode(self)
+        return encode_value(self)
 
     @staticmethod
     def decode(data: bytes) -> Cluster:
         """Reads the value from etcd."""
         d = json.loads(data)
         shards = int(d["transaction_shards"]), int(d["group_shards"])
-        return Cluster(d["cluster_id"], *shards, unknown=_unknown(Cluster, d))
+        return Cluster(d["cluster_id"], *shards, unknown=unknown_fields(Cluster, d))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +225,7 @@ class Broker:
 
     def encode(self) -> bytes:
         """Returns the value for etcd."""
-        return _encode(self)
+        return encode_value(self)
 
     @staticmethod
     def decode(data: bytes) -> Broker:
@@ -250,7 +253,7 @@ class Topic:
 
     def encode(self) -> bytes:
         """Returns the value for etcd."""
-        return _encode(self)
+        return encode_value(self)
 
     @staticmethod
     def decode(data: bytes) -> Topic:
@@ -262,7 +265,7 @@ class Topic:
             int(d["partitions"]),
             int(d["replication_factor"]),
             dict(d["config"]),
-            unknown=_unknown(Topic, d),
+            unknown=unknown_fields(Topic, d),
         )
 
 
@@ -276,13 +279,13 @@ class DeletedTopic:
 
     def encode(self) -> bytes:
         """Returns the value for etcd."""
-        return _encode(self)
+        return encode_value(self)
 
     @staticmethod
     def decode(data: bytes) -> DeletedTopic:
         """Reads the value from etcd."""
         d = json.loads(data)
-        return DeletedTopic(str(d["name"]), int(d["deleted_ms"]), unknown=_unknown(DeletedTopic, d))
+        return DeletedTopic(str(d["name"]), int(d["deleted_ms"]), unknown=unknown_fields(DeletedTopic, d))
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,8 +310,8 @@ class Partition:
         keeps the rest.
         """
         if not self.eligible:
-            return _encode(self, leave_out="eligible")
-        return _encode(replace(self, unknown={**self.unknown, "eligible_isr": self.isr}))
+            return encode_value(self, leave_out="eligible")
+        return encode_value(replace(self, unknown={**self.unknown, "eligible_isr": self.isr}))
 
     @staticmethod
     def decode(data: bytes) -> Partition:
@@ -322,7 +325,7 @@ class Partition:
             isr=_refs(d["isr"]),
             last_known_leader=_ref(d.get("last_known_leader")),
             eligible=_refs(d.get("eligible", ())) if d.pop("eligible_isr", None) == d["isr"] else (),
-            unknown=_unknown(Partition, d),
+            unknown=unknown_fields(Partition, d),
         )
 
 
@@ -336,7 +339,7 @@ class Coordinator:
 
     def encode(self) -> bytes:
         """Returns the value for etcd."""
-        return _encode(self)
+        return encode_value(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +354,7 @@ class ShardOwner:
 
     def encode(self) -> bytes:
         """Returns the value for etcd."""
-        return _encode(self)
+        return encode_value(self)
 
     @staticmethod
     def decode(data: bytes) -> ShardOwner:
@@ -380,7 +383,7 @@ class ShardTrouble:
 
     def encode(self) -> bytes:
         """Returns the value for etcd."""
-        return _encode(self)
+        return encode_value(self)
 
     @staticmethod
     def decode(data: bytes) -> ShardTrouble:
@@ -398,7 +401,7 @@ class Reassignment:
 
     def encode(self) -> bytes:
         """Returns the value for etcd."""
-        return _encode(self)
+        return encode_value(self)
 
     @staticmethod
     def decode(data: bytes) -> Reassignment:
@@ -425,7 +428,7 @@ class Drain:
 
     def encode(self) -> bytes:
         """Returns the value for etcd."""
-        return _encode(self)
+        return encode_value(self)
 
     @staticmethod
     def decode(data: bytes) -> Drain:

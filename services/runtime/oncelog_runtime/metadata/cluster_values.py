@@ -13,6 +13,7 @@ from typing import Final, Generic, TypeVar
 from oncelog.errors import LeaderNotAvailableError, UnknownTopicError
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_runtime.metadata import cluster_keys
+from oncelog_runtime.metadata.channel_values import CHANNELS, Channel, channel_of
 from oncelog_runtime.metadata.cluster_keys import (
     Broker,
     Cluster,
@@ -68,6 +69,7 @@ class ClusterValues:
         self.topic_names: dict[str, str] = {}
         self.deleted_topics: dict[str, Versioned[DeletedTopic]] = {}
         self.partitions: dict[PartitionId, Versioned[Partition]] = {}
+        self.channels: dict[tuple[str, str], Versioned[Channel]] = {}
         self.shard_owners: dict[ShardKey, ShardOwner] = {}
         self.shard_troubles: dict[ShardKey, ShardTrouble] = {}
         self.coordinators: dict[str, int] = {}
@@ -174,8 +176,10 @@ class ClusterValues:
         return True
 
     def _enter_operations(self, key: str, value: bytes, revision: int) -> bool:
-        """Enters reassignments, drains, single keys and other operational values."""
-        if key.startswith(cluster_keys.REASSIGNMENTS):
+        """Enters channels, reassignments, drains, single keys and other operational values."""
+        if key.startswith(CHANNELS):
+            self.channels[channel_of(key)] = Versioned(Channel.decode(value), revision)
+        elif key.startswith(cluster_keys.REASSIGNMENTS):
             self.reassignments[moved_partition_of(key)] = Versioned(Reassignment.decode(value), revision)
         elif key.startswith(cluster_keys.SHARD_TROUBLES):
             self.shard_troubles[troubled_shard_of(key)] = ShardTrouble.decode(value)
@@ -237,8 +241,10 @@ class ClusterValues:
             self._remove_operations(key)
 
     def _remove_operations(self, key: str) -> None:
-        """Removes reassignments, troubles and other operational values."""
-        if key.startswith(cluster_keys.REASSIGNMENTS):
+        """Removes channels, reassignments, troubles and other operational values."""
+        if key.startswith(CHANNELS):
+            self.channels.pop(channel_of(key), None)
+        elif key.startswith(cluster_keys.REASSIGNMENTS):
             self.reassignments.pop(moved_partition_of(key), None)
         elif key.startswith(cluster_keys.SHARD_TROUBLES):
             self.shard_troubles.pop(troubled_shard_of(key), None)

@@ -3,9 +3,9 @@
 Rule 1: nothing exports a metric that is not here; docs/metrics.md is generated from this table, and the dashboard and
         the alert rules are checked against it.
 Rule 2: names carry their unit (`_seconds`, `_bytes`, `_offset`); counters end in `_total`.
-Rule 3: a label has few values, or as many as the cluster has topics or partitions, and of groups a bounded number
-        (`metrics_groups_max`). What grows with the number of partitions is `per_partition` and can be switched off; the
-        totals beside it stay.
+Rule 3: a label has few values, or as many as the cluster has topics or partitions, and of groups (`metrics_groups_max`) and
+        channels (1,000 on a broker) a bounded number. What grows with the number of partitions is `per_partition` and can
+        be switched off; the totals beside it stay.
 Rule 4: `_lag` of a partition or group counts offsets, which costs nothing per scrape: markers and records of aborted
         transactions are offsets too. Counting records means reading the log; `oncelog group describe` does that, once.
 """
@@ -198,6 +198,34 @@ MEMORY_REFUSED: Final = _counter(
     EVERY,
     "Requests, answers and waits that found no room in a budget; for arriving: connections that were ended.",
     "budget",
+)
+
+# ---------------------------------------------------------------- channels
+
+_OF_CHANNEL: Final = ("topic", "channel")
+CHANNEL_DELIVERED: Final = _counter(
+    "oncelog_channel_delivered_total", BROKER, "Records handed to workers, repeated deliveries too.", *_OF_CHANNEL
+)
+CHANNEL_REDELIVERED: Final = _counter(
+    "oncelog_channel_redelivered_total", BROKER, "Those that had been delivered before.", *_OF_CHANNEL
+)
+CHANNEL_ACKNOWLEDGED: Final = _counter(
+    "oncelog_channel_acknowledged_total", BROKER, "Records that were acknowledged, for good.", *_OF_CHANNEL
+)
+CHANNEL_DEAD: Final = _counter(
+    "oncelog_channel_dead_total", BROKER, "Records that were rejected, or delivered too often.", *_OF_CHANNEL
+)
+CHANNEL_DEPTH: Final = _gauge(
+    "oncelog_channel_depth_records",
+    BROKER,
+    "Records that are not settled, on the partitions led here; offsets that nobody has looked at yet count as records.",
+    *_OF_CHANNEL,
+)
+CHANNEL_IN_FLIGHT: Final = _gauge(
+    "oncelog_channel_in_flight_records", BROKER, "Records that workers hold, on the partitions led here.", *_OF_CHANNEL
+)
+CHANNEL_WORKERS: Final = _gauge(
+    "oncelog_channel_workers", BROKER, "Workers that this broker hears of, each once.", *_OF_CHANNEL
 )
 
 # ---------------------------------------------------------------- storage

@@ -11,6 +11,14 @@ from typing import Any, get_args
 
 import pytest
 
+from oncelog_coordinator.core.channels.channel_records import (
+    ChannelHead,
+    ChannelLogRecord,
+    PendingAcks,
+    RetriedBlock,
+    Retry,
+    SettledBlock,
+)
 from oncelog_coordinator.core.groups.group_records import GroupRecord, MemberRecord, MembershipRecord
 from oncelog_coordinator.core.log_bound import LogBound, Written
 from oncelog_coordinator.core.offsets.offset_commands import CommitOffsets, GroupMarker, Member, SendOffsets
@@ -25,6 +33,7 @@ from oncelog_coordinator.core.transactions import commands as cmd
 from oncelog_coordinator.core.transactions.orphan_records import OrphanRecord, RemovedIds
 from oncelog_coordinator.core.transactions.record_kinds import TransactionLogRecord
 from oncelog_coordinator.core.transactions.records import EpochRecord, Tombstone, TransactionRecord
+from tests.unit.coordinator.channel_driver import CHANNEL, Led, see_channels
 from tests.unit.coordinator.driver import P0, Driver, name
 from tests.unit.coordinator.group_driver import Groups, Reader, topic_id
 
@@ -96,10 +105,19 @@ def _ended(groups: Groups) -> None:
     groups.do(GroupMarker("witness", 8, 1, True, 3, 1))
 
 
+def _channel(groups: Groups) -> None:
+    see_channels(groups, CHANNEL)
+    here = Led(groups).begin()
+    here.write(0, (5, 5), retried=(Retry(7, 1),))
+    here.ack(1, (9, 9))
+    see_channels(groups)
+
+
 def _value(topic: str) -> OffsetValue:
     return OffsetValue(topic_id(topic), topic, 0, 7)
 
 
+_CHANNEL = f"ended:{'9' * 19}:__channel.{CHANNEL}"
 GO: dict[str, tuple[type, str, Callable[[], Trial]]] = {
     "a transactional id": (TransactionRecord, "txn:", _transactions),
     "an orphan": (OrphanRecord, "orphan:", _orphan),
@@ -107,6 +125,10 @@ GO: dict[str, tuple[type, str, Callable[[], Trial]]] = {
     "a member": (MemberRecord, "ended:-2:", lambda: _group(_member)),
     "an offset of a group that is gone": (CommittedOffset, "offset:", lambda: _group(_member)),
     "an offset of a topic that is gone": (CommittedOffset, "offset:", lambda: _group(_offset_of_a_deleted_topic)),
+    "a channel": (ChannelHead, f"{_CHANNEL}:0", lambda: _group(_channel)),
+    "settled offsets": (SettledBlock, f"{_CHANNEL}:0:s:", lambda: _group(_channel)),
+    "retried records": (RetriedBlock, f"{_CHANNEL}:0:r:", lambda: _group(_channel)),
+    "acknowledgements in a transaction": (PendingAcks, f"{_CHANNEL}:0:p:", lambda: _group(_channel)),
     "an offset in a transaction": (PendingOffsets, "pending:", _until_its_marker),
     "an ended transaction": (EndedTransactions, "ended:7:", lambda: _group(_ended)),
 }
@@ -148,7 +170,8 @@ def test_an_epoch_is_needed_by_nobody() -> None:
 
 
 def test_every_kind_of_record_is_tried_and_stands_in_the_table_of_the_documentation() -> None:
-    kinds = {*get_args(TransactionLogRecord), *get_args(GroupLogRecord), *get_args(MembershipRecord)} - {Tombstone}
+    kinds = {*get_args(TransactionLogRecord), *get_args(GroupLogRecord), *get_args(MembershipRecord)}
+    kinds = (kinds | {*get_args(ChannelLogRecord)}) - {Tombstone}
     assert {kind for kind, _, _ in GO.values()} | STAY.keys() == kinds
     page = PAGE.read_text()
     table = page[page.index("### Keys") : page.index("### Records and notes")]

@@ -13,6 +13,7 @@ from oncelog.core.names import (
     check_transactional_id,
     is_partition_id,
     is_topic_name,
+    waiting_topic,
 )
 
 
@@ -68,3 +69,10 @@ def test_ids_are_bytes_of_printable_text(check: Any, error: type[errors.OncelogE
 )
 def test_a_partition_id_is_32_hex_digits_and_a_number(topic_id: str, partition: int, legal: bool) -> None:
     assert is_partition_id(topic_id, partition) is legal
+
+
+def test_a_topic_has_a_waiting_topic_unless_its_name_is_too_long() -> None:
+    assert waiting_topic("orders") == "__delayed.orders"
+    for topic in ("x" * 245, "__delayed.orders"):
+        with pytest.raises(errors.InvalidTopicError):
+            waiting_topic(topic)

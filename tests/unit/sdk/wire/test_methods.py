@@ -9,12 +9,13 @@ import pytest
 
 from oncelog import errors
 from oncelog.types import Buffer
-from oncelog.v1 import coordinator_pb2, partition_pb2, pid_allocator_pb2, security_pb2
+from oncelog.v1 import channel_pb2, coordinator_pb2, partition_pb2, pid_allocator_pb2, security_pb2
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.wire import methods
 
 SERVICES = {
     **partition_pb2.DESCRIPTOR.services_by_name,
+    **channel_pb2.DESCRIPTOR.services_by_name,
     **coordinator_pb2.DESCRIPTOR.services_by_name,
     **pid_allocator_pb2.DESCRIPTOR.services_by_name,
     **security_pb2.DESCRIPTOR.services_by_name,

@@ -225,10 +225,11 @@ class Participant(StaysHere, Generic[Key, Value]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
+        ttl_ms: int | None = None,
     ) -> Delivery:
         """As `Producer.send`, inside the joined transaction."""
         self._joined()
-        return await self._writer.send(topic, value, key, partition, timestamp_ms, headers)
+        return await self._writer.send(topic, value, key, partition, timestamp_ms, headers, ttl_ms)
 
     def handover(self) -> Handover:
         """For `oncelog.sync`: takes single records from other threads once the transaction is joined."""

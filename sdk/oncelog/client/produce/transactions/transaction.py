@@ -36,6 +36,7 @@ Rule 4: one partition is enrolled by its leader with the first write; several, k
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Mapping
+from datetime import datetime
 from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
@@ -44,13 +45,14 @@ from oncelog import errors
 from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, offset_entries
 from oncelog.client.home.context import Context, now_ms
 from oncelog.client.home.stays_here import StaysHere
+from oncelog.client.produce.delayed import DelayedRecords
 from oncelog.client.produce.delivery import BatchDelivery, Delivery
 from oncelog.client.produce.handover import Handover
 from oncelog.client.produce.observer import TransactionObserver
 from oncelog.client.produce.send_trace import transaction_observer_of
 from oncelog.client.produce.sender import Sender
 from oncelog.client.produce.transactions.ending import Ending, Work
-from oncelog.client.produce.transactions.transaction_calls import TransactionCalls
+from oncelog.client.produce.transactions.transaction_calls import TakesAcks, TransactionCalls
 from oncelog.client.produce.transactions.txn_names import end_wait
 from oncelog.client.produce.writer import Headers, Message, Writer
 from oncelog.client.routing.calls import Caller
@@ -96,6 +98,15 @@ class HasOffsets(Protocol):
     @property
     def group(self) -> GroupMetadata | None:
         """The group that they were read for."""
+        ...
+
+
+class HeldMessage(Protocol):
+    """A message of a channel's worker, as far as the transaction needs it."""
+
+    @property
+    def _worker(self) -> TakesAcks:
+        """The worker that handed it out."""
         ...
 
 
@@ -228,12 +239,22 @@ class Transaction(StaysHere, Generic[Key, Value]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
+        ttl_ms: int | None = None,
+        *,
+        delay_ms: int | None = None,
+        deliver_at: datetime | int | None = None,
     ) -> Delivery:
-        """As `Producer.send`, inside this transaction. Raises the first failure of the transaction, and `IllegalStateError`
-        when it has ended, also while this waited for the topic or for room.
+        """As `Producer.send`, inside this transaction: a delayed record begins to wait when it commits.
+
+        Raises the first failure of the transaction, and `IllegalStateError` when it has ended, also while this waited for the
+        topic or for room.
         """
         self._touch()
-        return await self._writer.send(topic, value, key, partition, timestamp_ms, headers)
+        if delay_ms is not None or deliver_at is not None:
+            delayed = DelayedRecords(self._context, self._metadata, self._caller)
+            topic, timestamp_ms, ttl_ms = await delayed.place(topic, delay_ms, deliver_at, ttl_ms)
+            self._touch()  # it may have ended while this waited
+        return await self._writer.send(topic, value, key, partition, timestamp_ms, headers, ttl_ms)
 
     def handover(self) -> Handover:
         """For `oncelog.sync`: takes single records from other threads while the transaction is open."""
@@ -281,6 +302,21 @@ class Transaction(StaysHere, Generic[Key, Value]):
             core.fail(again)
             raise again
         await self._call(core, self._calls.send_offsets(found, sequence, entries))
+
+    async def ack(self, messages: HeldMessage | Iterable[HeldMessage]) -> None:
+        """Acknowledges messages of a channel's worker with this transaction: when it commits they are done, and when it
+        aborts they come again. Returns when all of them are part of it.
+
+        Raises `NotOwnerError` when one of them is another worker's by now, `IllegalStateError` when one was settled
+        already; a failure fails the transaction, which can then only be aborted.
+        """
+        chosen = [*messages] if isinstance(messages, Iterable) else [messages]
+        core = self._touch()
+        by_worker: dict[int, list[HeldMessage]] = {}
+        for message in chosen:
+            by_worker.setdefault(id(message._worker), []).append(message)
+        for some in by_worker.values():
+            await self._call(core, self._calls.ack(some[0]._worker, some))
 
     async def flush(self) -> None:
         """Waits until every send of this transaction is acknowledged. Raises the first failure."""

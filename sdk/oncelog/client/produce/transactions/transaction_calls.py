@@ -5,7 +5,8 @@ Rule: these calls may be repeated. The name, and the sequence of a commit of off
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 from oncelog import errors
 from oncelog.client.consume.offsets import GroupMetadata
@@ -18,6 +19,14 @@ from oncelog.types import PartitionId
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
 from oncelog.wire import methods
+
+
+class TakesAcks(Protocol):
+    """A channel's worker: it tells the leaders of its partitions."""
+
+    async def _acknowledge_in(self, messages: Sequence[Any], name: co.TransactionName) -> None:
+        """Acknowledges them in the transaction."""
+        ...
 
 
 class TransactionCalls:
@@ -44,6 +53,10 @@ class TransactionCalls:
             name=name_of(self._identity), member=group.to_proto(), commit_sequence=sequence, offsets=entries
         )
         await self._caller.to_group_coordinator(group.group_id, methods.SEND_OFFSETS, request)
+
+    async def ack(self, worker: TakesAcks, messages: Sequence[object]) -> None:
+        """Acknowledges messages of a worker with the transaction."""
+        await worker._acknowledge_in(messages, name_of(self._identity))
 
     async def commit(self, counts: Mapping[PartitionId, int], wait: co.EndWait) -> co.EndTransactionReply:
         """Asks for the commit until the answer is definite, or the deadline passes. `counts`: records of each partition."""

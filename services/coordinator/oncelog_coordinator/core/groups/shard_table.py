@@ -1,10 +1,12 @@
-"""The core of a group shard: the members of its groups and their committed offsets, with one log and one clock.
+"""The core of a group shard: the members of its groups, their committed offsets, and what is remembered of channels, with one
+log and one clock.
 
 Rule 1: while a group has members, only its members commit, each for the partitions that it owns. Without members the group
         is a simple one, and the last commit counts.
 Rule 2: offsets are not deleted under members that read them.
 Rule 3: a group that had members and has none is removed with its offsets after `group_retention_ms`, unless an offset was
         committed since or an open transaction holds one. Old offsets of topics that are gone go as well (`GoneTopics`).
+Rule 4: a marker settles the offsets and the acknowledgements of its group in one decision.
 """
 
 from __future__ import annotations
@@ -12,6 +14,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from oncelog.errors import GroupSubscribedToTopicError, NonEmptyGroupError
+from oncelog_coordinator.core.channels.channel_commands import (
+    ChannelsSeen,
+    LookedAtChannels,
+    OpenChannelPartition,
+    SeeChannels,
+    SendChannelAcks,
+    WriteChannelState,
+)
+from oncelog_coordinator.core.channels.channel_records import (
+    ChannelHead,
+    ChannelLogRecord,
+    PendingAcks,
+    RetriedBlock,
+    SettledBlock,
+)
+from oncelog_coordinator.core.channels.channel_table import ChannelTable
 from oncelog_coordinator.core.decision import Command, Decision, Effect, LogRecord, Note
 from oncelog_coordinator.core.groups.group_commands import (
     Assigned,
@@ -28,13 +46,20 @@ from oncelog_coordinator.core.groups.group_table import GroupTable
 from oncelog_coordinator.core.groups.member_fences import MemberFences
 from oncelog_coordinator.core.groups.timeouts import expires_ms
 from oncelog_coordinator.core.limits import Limits
-from oncelog_coordinator.core.offsets.offset_commands import DeleteOffsets, DescribeGroup, GroupView, ListGroups
+from oncelog_coordinator.core.offsets.offset_commands import (
+    DeleteOffsets,
+    DescribeGroup,
+    GroupMarker,
+    GroupView,
+    ListGroups,
+)
 from oncelog_coordinator.core.offsets.offset_records import GroupLogRecord
 from oncelog_coordinator.core.offsets.offset_table import OffsetTable
 from oncelog_coordinator.core.transactions.commands import Tick
 from oncelog_coordinator.core.transactions.records import Tombstone
 
 _MEMBERSHIP = (GroupRecord, MemberRecord, TopicsSeen, Heard, Assigned, Compared, Confirmed, LookedAtGroups)
+_CHANNELS = (ChannelHead, SettledBlock, RetriedBlock, PendingAcks, ChannelsSeen, LookedAtChannels)
 
 
 class GroupShardTable:
@@ -44,6 +69,7 @@ class GroupShardTable:
         self.limits = limits or Limits()
         self.groups = GroupTable(self.limits, self._expire, self._used)
         self.offsets = OffsetTable(self.limits, MemberFences(self.groups.groups))
+        self.channels = ChannelTable(self.limits, self.offsets)
 
     # ------------------------------------------------------------ reading
 
@@ -51,6 +77,10 @@ class GroupShardTable:
         """Decides about a command. Raises `OncelogError` to refuse it."""
         if isinstance(command, Heartbeat | SeeTopics):
             return self.groups.decide(command, now_ms)
+        if isinstance(command, OpenChannelPartition | WriteChannelState | SendChannelAcks | SeeChannels):
+            return self.channels.decide(command, now_ms)
+        if isinstance(command, GroupMarker):
+            return self._marker(command, now_ms)
         if isinstance(command, Tick):
             return self._tick(command, now_ms)
         if isinstance(command, ListGroups):
@@ -67,16 +97,20 @@ class GroupShardTable:
 
     def next_deadline_ms(self) -> int | None:
         """Returns the earliest time at which a `Tick` may find something to do; None = never."""
-        due = (self.offsets.next_deadline_ms(), self.groups.next_deadline_ms())
+        due = (self.offsets.next_deadline_ms(), self.groups.next_deadline_ms(), self.channels.next_deadline_ms())
         return min((one for one in due if one is not None), default=None)
 
     def _tick(self, command: Tick, now_ms: int) -> Decision:
-        first, second = self.offsets.decide(command, now_ms), self.groups.decide(command, now_ms)
+        parts = [core.decide(command, now_ms) for core in (self.offsets, self.groups, self.channels)]
         return Decision(
-            records=(*first.records, *second.records),
-            notes=(*first.notes, *second.notes),
-            effects=(*first.effects, *second.effects),
+            records=tuple(record for part in parts for record in part.records),
+            notes=tuple(note for part in parts for note in part.notes),
+            effects=tuple(effect for part in parts for effect in part.effects),
         )
+
+    def _marker(self, command: GroupMarker, now_ms: int) -> Decision:
+        decision = self.offsets.decide(command, now_ms)  # refuses a deposed owner of the transaction shard
+        return replace(decision, records=(*self.channels.marked(command), *decision.records))
 
     def _list(self) -> Decision:
         """Lists the groups with members or offsets."""
@@ -114,17 +148,23 @@ class GroupShardTable:
 
     # ------------------------------------------------------------ writing
 
-    def decode(self, key: str, value: bytes | None) -> GroupLogRecord | MembershipRecord:
+    def decode(self, key: str, value: bytes | None) -> GroupLogRecord | MembershipRecord | ChannelLogRecord:
         """Decodes a record of the log, for `apply`."""
+        if self.channels.knows_key(key):
+            return self.channels.decode(key, value)
         return self.groups.decode(key, value) if self.groups.knows_key(key) else self.offsets.decode(key, value)
 
     def loaded(self, now_ms: int) -> None:
         """Sets the deadlines when the replay is complete."""
+        self.channels.loaded()
         self.offsets.loaded(now_ms)
         self.groups.loaded(now_ms)
 
     def apply(self, record: LogRecord | Note) -> None:
         """Applies a record, from `decide` or from the log, or a note."""
+        if isinstance(record, _CHANNELS) or (isinstance(record, Tombstone) and self.channels.knows_key(record.key)):
+            self.channels.apply(record)
+            return
         of_groups = isinstance(record, _MEMBERSHIP) or (
             isinstance(record, Tombstone) and self.groups.knows_key(record.key)
         )
@@ -137,3 +177,4 @@ class GroupShardTable:
         """Asserts every invariant."""
         self.offsets.check()
         self.groups.check()
+        self.channels.check()

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from oncelog.errors import CoordinatorNotAvailableError, OncelogError
 from oncelog_coordinator.core.decision import Note
-from oncelog_coordinator.core.offsets.offset_commands import SendOffsets
+from oncelog_coordinator.core.offsets.offset_commands import Enrolled
 from oncelog_coordinator.core.offsets.offset_records import EndedTransactions
 from oncelog_coordinator.core.transactions.records import Tombstone
 from oncelog_coordinator.core.transactions.timeouts import Deadlines
@@ -62,12 +62,12 @@ class EndedLedger:
         """The earliest time at which a record may go; None = there is none."""
         return self._deadlines.next_ms
 
-    def late(self, command: SendOffsets) -> OncelogError | None:
-        """Returns why offsets of a transaction that the group knows nothing of may come after its end (rule 2); None = they
+    def late(self, txn_shard: int, enrolled: Enrolled) -> OncelogError | None:
+        """Returns why something of a transaction that the group knows nothing of may come after its end (rule 2); None = it
         cannot.
         """
-        enrolled_by, forgotten = command.enrolled
-        newest = self._epochs.get(command.txn_shard, -1)
+        enrolled_by, forgotten = enrolled
+        newest = self._epochs.get(txn_shard, -1)
         if enrolled_by is not None and enrolled_by < newest:
             return CoordinatorNotAvailableError(
                 "a deposed owner of the transaction shard has enrolled the group: ask again",

@@ -35,16 +35,16 @@ from oncelog.errors import (
     UnstableOffsetCommitError,
 )
 from oncelog.types import PartitionId
-from oncelog_coordinator.core.decision import Command, Decision, LogRecord, Note
+from oncelog_coordinator.core.decision import Command, Decision, Effect, LogRecord, Note
 from oncelog_coordinator.core.groups.group_commands import TopicsSeen
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.offsets.ended_transactions import EndedLedger, LookedAtEnded
 from oncelog_coordinator.core.offsets.gone_topics import GoneTopics, LookedAtTopics
 from oncelog_coordinator.core.offsets.offset_commands import (
-    AskOutcome,
     CommitOffsets,
     DeleteOffsets,
     DescribeGroup,
+    Enrolled,
     FetchOffsets,
     GroupMarker,
     GroupView,
@@ -68,9 +68,9 @@ from oncelog_coordinator.core.offsets.offset_records import (
     parse_offset_key,
     pending_key,
 )
-from oncelog_coordinator.core.transactions.commands import Tick
+from oncelog_coordinator.core.offsets.outcome_waits import Asked, OutcomeWaits
+from oncelog_coordinator.core.transactions.commands import Tick, TxnName
 from oncelog_coordinator.core.transactions.records import EpochRecord, Tombstone
-from oncelog_coordinator.core.transactions.timeouts import Deadlines
 
 TxnKey = tuple[int, int]
 """(txn_producer_id, txn_no)"""
@@ -83,14 +83,6 @@ class Group:
     offsets: dict[PartitionId, CommittedOffset] = field(default_factory=dict)
     pending: dict[TxnKey, PendingOffsets] = field(default_factory=dict)
     ended: dict[int, EndedTransactions] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Asked(Note):
-    """Note: the outcome of these pending keys was requested at `now_ms`."""
-
-    keys: tuple[str, ...]
-    now_ms: int
 
 
 class Members(Protocol):
@@ -138,10 +130,9 @@ class OffsetTable:
         self.limits = limits or Limits()
         self.groups: dict[str, Group] = {}
         self._members = members or AnyMember()
-        self._waiting: dict[str, PendingOffsets] = {}
+        self.waiting = OutcomeWaits(self.limits.group_resolve_after_ms)
         self._ended = EndedLedger(self._find_ended, self.limits.ended_retention_ms)
         self._gone = GoneTopics(self.limits)
-        self._deadlines = Deadlines()
         self._next_order = 1
 
     # ------------------------------------------------------------ reading
@@ -172,14 +163,14 @@ class OffsetTable:
         group = self.groups.get(group_id)
         return group is not None and (txn_producer_id, txn_no) in group.pending
 
-    def pending(self, now_ms: int) -> tuple[AskOutcome, ...]:
+    def pending(self, now_ms: int) -> tuple[Effect, ...]:
         """Returns no effects: a `Tick` asks for the outcome of transactions that stay pending too long."""
         del now_ms
         return ()
 
     def next_deadline_ms(self) -> int | None:
         """Returns the earliest time at which a `Tick` may find something to do; None = never."""
-        due = (self._deadlines.next_ms, self._ended.next_ms, self._gone.next_ms)
+        due = (self.waiting.next_ms, self._ended.next_ms, self._gone.next_ms)
         return min((one for one in due if one is not None), default=None)
 
     @property
@@ -246,18 +237,24 @@ class OffsetTable:
         if command.sequence < 1 or name.txn_no < 1:
             raise InvalidRequestError("transaction numbers and commit sequences begin at 1")
         group = self.groups.get(member.group_id, Group())
-        ended = group.ended.get(name.txn_producer_id)
-        if ended is not None and name.txn_no <= ended.ended_up_to:
-            raise TxnEndedError("the transaction is decided; its offsets cannot change", txn_no=name.txn_no)
         before = group.pending.get((name.txn_producer_id, name.txn_no))
-        late = self._ended.late(command) if before is None else None
-        if late is not None:
-            raise late
+        self.require_open(member.group_id, name, command.txn_shard, None if before is not None else command.enrolled)
         if before is not None and not _is_newer_send(before, command):
             return Decision()
         merged = self._merged(before, command, now_ms)
         self._require_fits(member.group_id, (item.value for item in merged.offsets))  # as its marker writes them
         return Decision(records=(merged,))
+
+    def require_open(self, group_id: str, name: TxnName, txn_shard: int, enrolled: Enrolled | None) -> None:
+        """Raises when the transaction has ended in this group, or may have. `enrolled`: how the group was enrolled in it;
+        None = the group takes part in it, by what is pending here.
+        """
+        ended = self.groups.get(group_id, Group()).ended.get(name.txn_producer_id)
+        if ended is not None and name.txn_no <= ended.ended_up_to:
+            raise TxnEndedError("the transaction is decided; what takes part cannot change", txn_no=name.txn_no)
+        late = None if enrolled is None else self._ended.late(txn_shard, enrolled)
+        if late is not None:
+            raise late
 
     def _merged(self, before: PendingOffsets | None, command: SendOffsets, now_ms: int) -> PendingOffsets:
         merged = {} if before is None else {item.value.id: item for item in before.offsets}
@@ -354,14 +351,10 @@ class OffsetTable:
         return Decision(reply=found, confirm=True)
 
     def _tick(self, now_ms: int) -> Decision:
-        keys = tuple(self._deadlines.due(now_ms, self.limits.expire_per_tick))
-        asked = tuple(
-            AskOutcome(p.group_id, p.txn_producer_id, p.txn_no, p.txn_shard, self._ended.epoch(p.txn_shard) or 0)
-            for p in (self._waiting[key] for key in keys if key in self._waiting)
-        )
+        note, asked = self.waiting.due(now_ms, self.limits.expire_per_tick, self._ended.epoch)
         looked, forgotten = self._ended.due(now_ms, self.limits.expire_per_tick)
         looked_at_topics, gone = self._of_gone_topics(now_ms)
-        notes = (Asked(keys, now_ms), looked, looked_at_topics)
+        notes = (note, looked, looked_at_topics)
         return Decision(records=(*forgotten, *gone), notes=notes, effects=asked)
 
     def _of_gone_topics(self, now_ms: int) -> tuple[LookedAtTopics, list[Tombstone]]:
@@ -390,8 +383,7 @@ class OffsetTable:
 
     def loaded(self, now_ms: int) -> None:
         """Sets the deadlines when the replay is complete."""
-        for key, pending in self._waiting.items():
-            self._deadlines.watch(key, min(pending.since_ms, now_ms) + self.limits.group_resolve_after_ms)
+        self.waiting.loaded(now_ms)
         self._ended.loaded((record.key for record in self._all_ended()), now_ms)
 
     def apply(self, record: LogRecord | Note) -> None:
@@ -410,10 +402,7 @@ class OffsetTable:
         elif isinstance(record, Tombstone):
             self._apply_tombstone(record.key)
         elif isinstance(record, Asked):
-            self._deadlines.looked(record.keys, record.now_ms)
-            for key in record.keys:
-                if key in self._waiting:
-                    self._deadlines.watch(key, record.now_ms + self.limits.group_resolve_after_ms)
+            self.waiting.asked(record)
         elif isinstance(record, LookedAtEnded):
             self._ended.looked(record)
         elif isinstance(record, LookedAtTopics):
@@ -432,7 +421,7 @@ class OffsetTable:
             group_id, producer_id = ended
             if self._group(group_id).ended.pop(producer_id, None) is not None:
                 self._ended.forget()
-        elif (pending := self._waiting.pop(key, None)) is not None:
+        elif (pending := self.waiting.drop(key)) is not None:
             group_id = pending.group_id
             del self.groups[group_id].pending[pending.txn_producer_id, pending.txn_no]
         else:
@@ -455,27 +444,23 @@ class OffsetTable:
 
     def _apply_pending(self, record: PendingOffsets) -> None:
         self._group(record.group_id).pending[record.txn_producer_id, record.txn_no] = record
-        self._waiting[record.key] = record
+        self.waiting.put(record)
         self._next_order = max([self._next_order, *(item.order + 1 for item in record.offsets)])
-        self._deadlines.watch(record.key, record.since_ms + self.limits.group_resolve_after_ms)
 
     # ------------------------------------------------------------ checking
 
     def check(self) -> None:
         """Asserts every invariant."""
-        waiting = 0
         for group_id, group in self.groups.items():
             for partition, committed in group.offsets.items():
                 assert committed.value.id == partition
                 assert committed.order < self._next_order
             for (producer_id, txn_no), pending in group.pending.items():
-                assert self._waiting[pending_key(group_id, producer_id, txn_no)] is pending
+                assert self.waiting.find(pending_key(group_id, producer_id, txn_no)) is pending
                 assert all(item.order < self._next_order for item in pending.offsets)
-                waiting += 1
         self._ended.check(self._all_ended())
         self._gone.check((name, where.topic_id) for name, group in self.groups.items() for where in group.offsets)
-        assert waiting == len(self._waiting)
-        assert waiting == 0 or self._deadlines.next_ms is not None, "offsets wait and nobody will ask"
+        self.waiting.check()
 
 
 def _unstable(pending: PendingOffsets) -> OncelogError:

@@ -28,6 +28,7 @@ from oncelog.core.batch.header import (
     read_header,
 )
 from oncelog.errors import (
+    InvalidDelayError,
     InvalidPidMappingError,
     InvalidRecordError,
     InvalidRequestError,
@@ -71,6 +72,8 @@ class BatchLimits:
     timestamp_after_max_ms: int = _HOUR_MS
     timestamp_before_max_ms: int = -1
     typed_schema_ids: frozenset[int] = frozenset()
+    delays: bool = False
+    """The topic's timestamps are the times at which its records are due."""
 
 
 def read_client_batch(data: Buffer, limits: BatchLimits, topic_id: str, partition: int) -> BatchHeader:
@@ -162,6 +165,8 @@ def _check_timestamps(header: BatchHeader, limits: BatchLimits) -> None:
     too_old = limits.timestamp_before_max_ms >= 0 and first < limits.now_ms - limits.timestamp_before_max_ms
     out_of_range = last > limits.now_ms + limits.timestamp_after_max_ms or too_old
     if first < 0 or last < first or (out_of_range and header.producer_id < SHARD_WRITER_BASE):
+        if limits.delays:
+            raise InvalidDelayError("a record cannot be due later than a year from now", due_ms=last)
         raise InvalidTimestampError(base_timestamp_ms=first, max_timestamp_ms=last)
 
 

@@ -137,6 +137,7 @@ class BrokerHost:
         self.replicator.ended(leadership)
         self._here.led.pop(leadership, None)
         self._here.waiting.pop(leadership, None)
+        self._here.role_changed(leadership.partition)
 
     def log_failed(self, partition: LocalPartition, error: OncelogError) -> None:
         """See `partition.PartitionHost`."""

@@ -5,6 +5,7 @@ Rule: a step looks at `LocalReplicas` and changes it without an await in between
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from oncelog.errors import OncelogError
@@ -39,8 +40,15 @@ class LocalReplicas:
     """Those whose log is being opened, closed or removed: one step at a time."""
     failed_under: dict[PartitionId, BrokerRef] = field(default_factory=dict)
     """Those whose log failed, with this broker's incarnation at that time."""
+    role_listeners: list[Callable[[PartitionId], None]] = field(default_factory=list)
+    """Called when the leadership of a partition has begun or ended here."""
     closing: bool = False
     """The process is about to end: no step begins any more."""
+
+    def role_changed(self, partition_id: PartitionId) -> None:
+        """Tells the listeners that the leadership of a partition has begun or ended here."""
+        for listener in self.role_listeners:
+            listener(partition_id)
 
     def is_used(self, partition_id: PartitionId) -> bool:
         """Returns True when the folder of this partition may be in use."""

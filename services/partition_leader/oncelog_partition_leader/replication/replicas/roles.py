@@ -104,6 +104,7 @@ class Roles:
         self._observer.leads()
         self._host.replicator.began(leadership)
         self._sealer.look(partition)
+        self._here.role_changed(partition.id)
 
     async def _raise_epoch(self, partition: LocalPartition, entry: Versioned[Partition]) -> None:
         above = max(partition.known_epoch, partition.log.last_epoch, entry.value.leader_epoch)

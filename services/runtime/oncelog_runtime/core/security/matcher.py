@@ -1,7 +1,8 @@
 """All rules in force, indexed so that a decision looks only at rules that may match.
 
 Rule 1: a super user may do everything. Otherwise a matching DENY of the operation (or of ALL) decides, then a matching
-        ALLOW of the operation, of one that implies it (`allowed_by`) or of ALL; no match = refused.
+        ALLOW of the operation, of one that implies it (`allowed_by`) or of ALL; no match = refused. The rights on a
+        waiting topic (docs/internals/delays.md) are those on its topic.
 Rule 2: a `Matcher` never changes: new rules make a new one.
 Rule 3: `decide` gives the same answer as a scan over all rules (`tests/property/test_acl.py`).
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from oncelog.core.names import WAITING_PREFIX
 from oncelog_runtime.core.security.acl import (
     EVERYBODY,
     WILDCARD,
@@ -81,6 +83,8 @@ class Rules:
         """Decides by rule 1."""
         if self.is_super:
             return Decision(True, "a super user")
+        if resource_type is ResourceType.TOPIC:  # what waits for a topic is the topic's
+            name = name.removeprefix(WAITING_PREFIX)
         enough = allowed_by(operation)
         allow = None
         for acl in self.about(resource_type, name):

@@ -7,7 +7,7 @@ Rule: a field is named as in `protos/oncelog/v1/`. The core knows no generated m
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableSequence, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 
 class OfTopic(Protocol):
@@ -122,6 +122,41 @@ class Heartbeat(OfGroup, Protocol):
     def subscription(self) -> Subscribed: ...
 
 
+class OfChannel(Protocol):
+    """A request about a channel of a topic, both by name."""
+
+    topic: str
+    channel: str
+
+
+class OfChannelWork(Protocol):
+    """A request of a worker, or about one channel of the topic with this id."""
+
+    topic_id: str
+    channel: str
+
+
+class ChannelSettings(Protocol):
+    """`ChannelOptions`."""
+
+    dead_letter_topic: str
+
+
+class NewChannel(OfChannel, Protocol):
+    """`CreateChannelRequest` or `AlterChannelRequest`."""
+
+    @property
+    def options(self) -> ChannelSettings: ...
+
+
+class Settled(OfChannelWork, Protocol):
+    """`SettleRequest`."""
+
+    @property
+    def transaction(self) -> OfTransactionalId: ...
+    def HasField(self, name: Literal["transaction"], /) -> bool: ...  # noqa: N802 - protobuf's name
+
+
 class OfPrincipal(Protocol):
     """A request about a principal; empty = the caller."""
 
@@ -217,6 +252,13 @@ class HeartbeatReply(Protocol):
 
     @property
     def assignment(self) -> AssignedTopics: ...
+
+
+class ChannelsReply(Protocol):
+    """`ListChannelsReply`."""
+
+    @property
+    def channels(self) -> MutableSequence[OfChannelWork]: ...
 
 
 class TransactionInfo(OfTransactionalId, Protocol):

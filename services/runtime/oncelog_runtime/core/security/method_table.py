@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, MutableSequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
+from oncelog.core.names import WAITING_PREFIX
 from oncelog_runtime.core.security import message_fields as f
 from oncelog_runtime.core.security.access import Access
 from oncelog_runtime.core.security.acl import CLUSTER_NAME, Operation, ResourceType
@@ -151,6 +152,10 @@ def _produce_records(request: f.TopicRecords) -> Iterator[Alternatives]:
 
 
 def _create_topic(request: f.OfTopic) -> Iterator[Alternatives]:
+    """Whoever may write to a topic may have its waiting topic made."""
+    if request.topic.startswith(WAITING_PREFIX):
+        yield _one(_O.WRITE, _R.TOPIC, request.topic)
+        return
     yield (Question(_O.CREATE, _R.TOPIC, request.topic), Question(_O.CREATE, _R.CLUSTER, CLUSTER_NAME))
 
 
@@ -217,6 +222,48 @@ def _delete_offsets(request: f.DeletedOffsets) -> Iterator[Alternatives]:
         yield _one(_O.READ, _R.TOPIC, item.topic_id, by_id=True)
 
 
+def _channel(operation: Operation, topic_operation: Operation) -> Asks:
+    """Asks for the channel, a resource of the type group, and for its topic by name."""
+
+    def asks(request: f.OfChannel) -> Iterator[Alternatives]:
+        yield _one(operation, _R.GROUP, request.channel)
+        yield _one(topic_operation, _R.TOPIC, request.topic)
+
+    return asks
+
+
+def _work(operation: Operation) -> Asks:
+    """Asks for the channel, and for its topic by id."""
+
+    def asks(request: f.OfChannelWork) -> Iterator[Alternatives]:
+        yield _one(operation, _R.GROUP, request.channel)
+        yield _one(operation, _R.TOPIC, request.topic_id, by_id=True)
+
+    return asks
+
+
+def _settle(request: f.Settled) -> Iterator[Alternatives]:
+    yield from _work(_O.READ)(request)
+    if request.HasField("transaction"):
+        yield _one(_O.WRITE, _R.TRANSACTIONAL_ID, request.transaction.transactional_id)
+
+
+def _create_channel(request: f.NewChannel) -> Iterator[Alternatives]:
+    """A channel takes no more than a group that begins to read; who may write dead letters is asked here, once for all."""
+    yield from _channel(_O.READ, _O.READ)(request)
+    yield from _dead_letters(request)
+
+
+def _alter_channel(request: f.NewChannel) -> Iterator[Alternatives]:
+    yield from _channel(_O.READ, _O.READ)(request)
+    yield from _dead_letters(request)
+
+
+def _dead_letters(request: f.NewChannel) -> Iterator[Alternatives]:
+    if request.options.dead_letter_topic:
+        yield _one(_O.WRITE, _R.TOPIC, request.options.dead_letter_topic)
+
+
 def _check_acl(request: f.OfPrincipal) -> Iterator[Alternatives]:
     if request.principal:  # without one it is about the caller itself, which is always allowed
         yield _one(_O.DESCRIBE, _R.CLUSTER, CLUSTER_NAME)
@@ -273,6 +320,13 @@ def _assignment(_request: object, reply: f.HeartbeatReply, access: Access) -> No
     _keep(reply.assignment.topics, lambda item: _sees_topic(access, item.topic_id))
 
 
+def _channels(_request: object, reply: f.ChannelsReply, access: Access) -> None:
+    _keep(
+        reply.channels,
+        lambda found: access.allows(_O.DESCRIBE, _R.GROUP, found.channel) and _sees_topic(access, found.topic_id),
+    )
+
+
 def _transactions(_request: object, reply: f.TransactionsReply, access: Access) -> None:
     _keep(reply.transactions, lambda info: access.allows(_O.DESCRIBE, _R.TRANSACTIONAL_ID, info.transactional_id))
     for info in reply.transactions:
@@ -306,6 +360,8 @@ TABLE: Final[dict[str, Row]] = {
     "PartitionLeader.GetProducerState": Row(_topic_id(_O.WRITE)),
     "PartitionLeader.DescribeProducers": Row(_topic_id(_O.READ)),
     "PartitionLeader.DeleteRecords": Row(_topic_id(_O.DELETE)),
+    "PartitionLeader.CancelDelayed": Row(_topic_id(_O.WRITE)),
+    "PartitionLeader.DescribeDelayed": Row(_topic_id(_O.DESCRIBE)),
     "PartitionLeader.GetMetadata": Row(
         each=Each(
             *("topics", _O.DESCRIBE, "topics"),
@@ -327,6 +383,15 @@ TABLE: Final[dict[str, Row]] = {
     "PartitionLeader.SurveyReplicas": _DESCRIBES_CLUSTER,
     "PartitionLeader.ElectUnclean": _ALTERS_CLUSTER,
     "PartitionLeader.DecommissionBrokers": Row(_unless_status(_DECOMMISSION_STATUS)),
+    "Channels.CreateChannel": Row(_create_channel),
+    "Channels.AlterChannel": Row(_alter_channel),
+    "Channels.DeleteChannel": Row(_channel(_O.DELETE, _O.DESCRIBE)),
+    "Channels.ListChannels": Row(hides=_channels),
+    "Channels.Receive": Row(_work(_O.READ)),
+    "Channels.Settle": Row(_settle),
+    "Channels.Claim": Row(_work(_O.READ)),
+    "Channels.DescribeChannel": Row(_work(_O.DESCRIBE)),
+    "Channels.SeekChannel": Row(_work(_O.READ)),
     "Security.CreateAcls": _ALTERS_CLUSTER,
     "Security.DeleteAcls": _ALTERS_CLUSTER,
     "Security.ListAcls": _DESCRIBES_CLUSTER,
@@ -357,6 +422,9 @@ TABLE: Final[dict[str, Row]] = {
     "Coordinator.SendOffsets": Row(_send_offsets),
     "Coordinator.GroupHeartbeat": Row(_group_heartbeat, hides=_assignment),
     "Coordinator.WriteGroupMarkers": _SERVICES,
+    "Coordinator.OpenChannelPartition": _SERVICES,
+    "Coordinator.WriteChannelState": _SERVICES,
+    "Coordinator.SendChannelAcks": _SERVICES,
     "Coordinator.ListTransactions": Row(hides=_transactions),
     "Coordinator.DescribeTransaction": Row(_transactional_id(_O.DESCRIBE), hides=_described_transaction),
     "Coordinator.ForceAbort": _ALTERS_CLUSTER,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.v1 import coordinator_pb2, partition_pb2, pid_allocator_pb2, security_pb2
+from oncelog.v1 import channel_pb2, coordinator_pb2, partition_pb2, pid_allocator_pb2, security_pb2
 from oncelog.wire import method_audience, methods
 from oncelog_runtime.core.security.access import Policy
 from oncelog_runtime.core.security.acl import ANONYMOUS
@@ -23,7 +23,7 @@ def test_every_method_has_one_row() -> None:
 def test_every_method_of_the_wire_contract_has_a_row() -> None:
     described = {
         f"{service.name}.{method.name}"
-        for module in (coordinator_pb2, partition_pb2, pid_allocator_pb2, security_pb2)
+        for module in (channel_pb2, coordinator_pb2, partition_pb2, pid_allocator_pb2, security_pb2)
         for service in module.DESCRIPTOR.services_by_name.values()
         for method in service.methods
         if method.name != "Connect"  # a link: each of its requests is a method of its own

@@ -1,0 +1,354 @@
+"""Administration of channels, and repairs by hand: a part of `client.admin`.
+
+Rule 1: a channel is changed and deleted by its id, as the call found it: one that is made meanwhile under its name is left
+        alone.
+Rule 2: what is asked of every leader is told by partition, and one that does not answer is named with its error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Unpack
+
+from oncelog import errors
+from oncelog.client.admin.admin_base import AdminBase
+from oncelog.client.admin.channel_descriptions import (
+    ChannelDescription,
+    ChannelListing,
+    ChannelOptions,
+    ChannelPartitionState,
+    ChannelWorker,
+    ClaimedMessages,
+    CreatedChannel,
+    PendingMessage,
+)
+from oncelog.client.routing.metadata import no_partition
+from oncelog.config import CHANNEL_OPTIONS, EARLIEST, LATEST, check_channel_options, start_time_ms
+from oncelog.core.names import check_channel_name, check_topic_name
+from oncelog.types import PartitionId
+from oncelog.v1 import channel_pb2 as ch
+from oncelog.wire import methods
+from oncelog.wire.wire_errors import from_detail
+
+if TYPE_CHECKING:
+    from oncelog.option_types import ChannelOptionsGiven
+
+_GRACE_MS: Final = 1_000
+_VERDICTS: Final = {"release": ch.VERDICT_RELEASE, "ack": ch.VERDICT_ACK, "reject": ch.VERDICT_REJECT}
+_ENDS: Final = {LATEST: -1, EARLIEST: -2}
+
+
+class ChannelAdmin(AdminBase):
+    """See the module."""
+
+    # ------------------------------------------------------------ channels
+
+    async def create_channel(
+        self,
+        topic: str,
+        channel: str,
+        *,
+        start: str | int = EARLIEST,
+        if_not_exists: bool = False,
+        **options: Unpack[ChannelOptionsGiven],
+    ) -> CreatedChannel:
+        """Makes a channel. `start`: "earliest", "latest", or milliseconds since 1970: the first record at or after.
+
+        `options` are those of `WorkerConfig` that belong to the channel. Raises `ChannelExistsError` unless `if_not_exists`,
+        `UnknownTopicError`, `InvalidRequestError` for a name that is none, `ConfigError`.
+        """
+        check_channel_options(options)
+        request = ch.CreateChannelRequest(
+            topic=check_topic_name(topic),
+            channel=check_channel_name(channel),
+            options=ch.ChannelOptions(**options),
+            start_timestamp_ms=start_time_ms(start),
+            if_not_exists=if_not_exists,
+            nonce=self._context.nonce(),
+        )
+        reply = await self._caller.to_controller(methods.CREATE_CHANNEL, request)
+        return CreatedChannel(_listing(reply.channel), reply.created)
+
+    async def alter_channel(self, topic: str, channel: str, **options: Unpack[ChannelOptionsGiven]) -> ChannelListing:
+        """Changes options of a channel; the others stay. Returns how it is now.
+
+        `order_by_key` and `ephemeral` cannot be changed. Raises `UnknownChannelError`, `ConfigError`, `InvalidRequestError`.
+        """
+        check_channel_options(options)
+        return await self._alter_channel(topic, channel, ch.AlterChannelRequest(options=ch.ChannelOptions(**options)))
+
+    async def pause_channel(self, topic: str, channel: str) -> ChannelListing:
+        """Nothing is delivered until `resume_channel`; what was delivered may be settled. Raises `UnknownChannelError`."""
+        return await self._alter_channel(topic, channel, ch.AlterChannelRequest(paused=True))
+
+    async def resume_channel(self, topic: str, channel: str) -> ChannelListing:
+        """Ends a pause. Raises `UnknownChannelError`."""
+        return await self._alter_channel(topic, channel, ch.AlterChannelRequest(paused=False))
+
+    async def _alter_channel(self, topic: str, channel: str, request: ch.AlterChannelRequest) -> ChannelListing:
+        known = await self._known(topic, channel)
+        request.topic, request.channel, request.channel_id = topic, channel, known.channel_id
+        reply = await self._caller.to_controller(methods.ALTER_CHANNEL, request, once=True)
+        return _listing(reply.channel)
+
+    async def delete_channel(self, topic: str, channel: str) -> None:
+        """Deletes a channel with all that it remembers; the records of the topic stay. Raises `UnknownChannelError`."""
+        known = await self._known(topic, channel)
+        request = ch.DeleteChannelRequest(topic=topic, channel=channel, channel_id=known.channel_id)
+        await self._caller.to_controller(methods.DELETE_CHANNEL, request, once=True)
+
+    async def list_channels(self, *topics: str) -> list[ChannelListing]:
+        """The channels of these topics (none = of all), by topic and name, as some broker last saw them."""
+        request = ch.ListChannelsRequest(topics=[check_topic_name(topic) for topic in topics])
+        reply = await self._caller.to_any_broker(methods.LIST_CHANNELS, request)
+        return sorted(map(_listing, reply.channels), key=lambda found: (found.topic, found.channel))
+
+    async def _known(self, topic: str, channel: str) -> ChannelListing:
+        """Raises `UnknownChannelError`; a broker that lags is asked again for a second."""
+        check_channel_name(channel)
+        until_ms = self._context.now_ms() + _GRACE_MS
+        attempt = 0
+        while True:
+            for found in await self.list_channels(topic):
+                if found.channel == channel:
+                    return found
+            attempt += 1
+            if not await self._context.pause(attempt, until_ms):
+                raise errors.UnknownChannelError(
+                    f"topic `{topic}` has no channel `{channel}`", topic=topic, channel=channel
+                )
+
+    # ------------------------------------------------------------ looking
+
+    async def describe_channel(self, topic: str, channel: str) -> ChannelDescription:
+        """How far a channel is on each partition, and who works. Raises `UnknownChannelError`."""
+        known = await self._known(topic, channel)
+        request = ch.DescribeChannelRequest(topic_id=known.topic_id, channel=channel)
+        found = await self._of_leaders(known, request)
+        return ChannelDescription(known, tuple(map(_state, found)))
+
+    async def pending(
+        self,
+        topic: str,
+        channel: str,
+        *,
+        partition: int | None = None,
+        worker_id: str = "",
+        min_idle_ms: int = 0,
+        from_offset: int = 0,
+        limit: int = 100,
+    ) -> list[PendingMessage]:
+        """Records that were delivered and are not settled, by partition and offset, at most `limit` (1 to 10,000) of each
+        partition.
+
+        `partition`: only of this one; `worker_id`: only those that it holds; `min_idle_ms`: only those that were delivered
+        at least so long ago. Raises `UnknownChannelError`, and why a leader did not answer. Redis: XPENDING.
+        """
+        known = await self._known(topic, channel)
+        request = ch.DescribeChannelRequest(
+            topic_id=known.topic_id,
+            channel=channel,
+            max_pending=limit,
+            worker_id=worker_id,
+            min_idle_ms=min_idle_ms,
+            from_offset=from_offset,
+        )
+        answers = await self._of_leaders(known, request, partition)
+        for answer in answers:
+            if answer.HasField("error"):
+                raise from_detail(answer.error)
+        return [
+            PendingMessage(
+                answer.partition,
+                item.offset,
+                item.worker_id,
+                item.idle_ms,
+                item.deliveries,
+                item.due_ms,
+                item.in_transaction,
+            )
+            for answer in answers
+            for item in answer.pending
+        ]
+
+    async def _of_leaders(
+        self, known: ChannelListing, request: ch.DescribeChannelRequest, partition: int | None = None
+    ) -> list[ch.ChannelPartition]:
+        """The answer about each partition, by number. Rule 2."""
+        numbers = await self._numbers(known, partition)
+        return sorted(
+            await asyncio.gather(*(self._of_leader(known, request, number) for number in numbers)),
+            key=lambda found: found.partition,
+        )
+
+    async def _of_leader(
+        self, known: ChannelListing, request: ch.DescribeChannelRequest, number: int
+    ) -> ch.ChannelPartition:
+        own = ch.DescribeChannelRequest()
+        own.CopyFrom(request)
+        own.partitions.append(number)
+
+        def check(reply: ch.DescribeChannelReply) -> None:
+            if [found.partition for found in reply.partitions] != [number]:
+                raise errors.InvalidResponseError("the leader did not answer for this partition")
+            if reply.partitions[0].HasField("error") and (error := from_detail(reply.partitions[0].error)).retriable:
+                raise error
+
+        where = PartitionId(known.topic_id, number)
+        try:
+            reply = await self._caller.to_leader(where, methods.DESCRIBE_CHANNEL, own, check=check)
+        except errors.OncelogError as error:
+            from oncelog.wire.wire_errors import to_detail
+
+            return ch.ChannelPartition(partition=number, error=to_detail(error))
+        return reply.partitions[0]
+
+    async def _numbers(self, known: ChannelListing, partition: int | None) -> Sequence[int]:
+        """All partitions of the channel's topic, or this one. Raises `UnknownTopicError`."""
+        deadline_ms = self._context.deadline_ms()
+        topic = await self._metadata.topic_known_as(known.topic, known.topic_id, deadline_ms)
+        if partition is None:
+            return range(topic.partitions)
+        if not 0 <= partition < topic.partitions:
+            raise no_partition(topic, partition)
+        return [partition]
+
+    # ------------------------------------------------------------ repairing
+
+    async def claim(
+        self,
+        topic: str,
+        channel: str,
+        partition: int,
+        *,
+        offsets: Iterable[int] = (),
+        min_idle_ms: int = 0,
+        from_offset: int = 0,
+        max_records: int = 100,
+        then: str = "release",
+        reason: str = "",
+    ) -> list[ClaimedMessages]:
+        """Takes records from the workers that hold them, and does with them what `then` says. Returns which it took.
+
+        "release": they come again at once; "ack": they are done; "reject": they are dead, with the `reason`. `offsets`:
+        these; none = whatever was delivered at least `min_idle_ms` ago, from `from_offset` on, 1 to 1,000 records at most.
+        Raises `UnknownChannelError`, `ConfigError`. A worker takes records over for itself with `Worker.claim`. Redis: XCLAIM.
+        """
+        if then not in _VERDICTS:
+            raise errors.ConfigError(f"`then` is one of {', '.join(_VERDICTS)}", given=then)
+        known = await self._known(topic, channel)
+        await self._numbers(known, partition)
+        request = ch.ClaimRequest(
+            topic_id=known.topic_id,
+            channel=channel,
+            channel_id=known.channel_id,
+            worker_id=f"admin-{self._context.nonce()}",
+            partition=partition,
+            offsets=list(offsets),
+            min_idle_ms=min_idle_ms,
+            from_offset=from_offset,
+            max_records=max_records,
+            names_only=True,
+        )
+        where = PartitionId(known.topic_id, partition)
+        reply = await self._caller.to_leader(where, methods.CLAIM, request)
+        claimed = [ClaimedMessages(i.partition, i.first_offset, i.last_offset, i.delivery) for i in reply.records]
+        if claimed:
+            await self._settle_claimed(where, request, claimed, then, reason)
+        return claimed
+
+    async def _settle_claimed(
+        self, where: PartitionId, claim: ch.ClaimRequest, claimed: list[ClaimedMessages], then: str, reason: str
+    ) -> None:
+        """What it could not do is done by the deadline of the claim: then the records come again. Raises why."""
+        request = ch.SettleRequest(
+            topic_id=claim.topic_id,
+            channel=claim.channel,
+            channel_id=claim.channel_id,
+            worker_id=claim.worker_id,
+            leaves=True,
+        )
+        for item in claimed:
+            request.items.add(
+                partition=item.partition,
+                first_offset=item.first_offset,
+                last_offset=item.last_offset,
+                delivery=item.deliveries,
+                verdict=_VERDICTS[then],
+                reason=reason if then == "reject" else "",
+            )
+        reply = await self._caller.to_leader(where, methods.SETTLE, request)
+        for failed in reply.errors:
+            if not failed.settled:
+                raise from_detail(failed.error)
+
+    async def seek_channel(
+        self, topic: str, channel: str, to: str | int, *, partition: int | None = None, timestamp_ms: int = 0
+    ) -> dict[int, int]:
+        """Goes on elsewhere: everything before is done, everything from there on comes (again). Returns partition -> offset.
+
+        `to`: "earliest", "latest", or an offset, for which a `partition` is named; it is not looked at with a
+        `timestamp_ms` above 0: then each partition goes on at its first record at or after that time. Raises
+        `UnknownChannelError`, `ConfigError`.
+        """
+        offset = _ENDS.get(to, to) if isinstance(to, str) else to
+        if type(offset) is not int or (to not in _ENDS and offset < 0):
+            raise errors.ConfigError("`to` is earliest, latest, or an offset of 0 or above", given=to)
+        if offset >= 0 and partition is None and timestamp_ms <= 0:
+            raise errors.ConfigError("an offset is one partition's: name the partition")
+        known = await self._known(topic, channel)
+        numbers = await self._numbers(known, partition)
+        ends = await asyncio.gather(*(self._seek(known, number, offset, timestamp_ms) for number in numbers))
+        return dict(zip(numbers, ends, strict=True))
+
+    async def _seek(self, known: ChannelListing, number: int, offset: int, timestamp_ms: int) -> int:
+        request = ch.SeekChannelRequest(
+            topic_id=known.topic_id,
+            channel=known.channel,
+            channel_id=known.channel_id,
+            partition=number,
+            offset=offset,
+            timestamp_ms=timestamp_ms,
+        )
+        where = PartitionId(known.topic_id, number)
+        reply = await self._caller.to_leader(where, methods.SEEK_CHANNEL, request, once=True)
+        return reply.offset
+
+
+def _listing(item: ch.Channel) -> ChannelListing:
+    options: dict[str, Any] = {name: getattr(item.options, name) for name in CHANNEL_OPTIONS}
+    return ChannelListing(
+        item.topic,
+        item.topic_id,
+        item.channel,
+        item.channel_id,
+        ChannelOptions(**options),
+        item.paused,
+        item.start_timestamp_ms,
+        item.created_ms,
+    )
+
+
+def _state(item: ch.ChannelPartition) -> ChannelPartitionState:
+    if item.HasField("error"):
+        return ChannelPartitionState(item.partition, from_detail(item.error))
+    return ChannelPartitionState(
+        item.partition,
+        None,
+        item.leader_epoch,
+        item.settled_before,
+        item.end_offset,
+        item.depth,
+        item.in_flight,
+        item.in_transaction,
+        item.waiting,
+        item.delivered,
+        item.redelivered,
+        item.acknowledged,
+        item.dead,
+        tuple(
+            ChannelWorker(w.worker_id, w.client, w.max_in_flight, w.in_flight, w.idle_ms)
+            for w in sorted(item.workers, key=lambda w: w.worker_id)
+        ),
+    )

@@ -1,0 +1,61 @@
+"""Where a delayed record is written: to the waiting topic of its topic, with the time at which it is due as its timestamp.
+
+Rule: whatever is wrong with a delay is said before anything is queued, and nothing is changed then.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from oncelog.client.home.context import Context
+from oncelog.client.routing.calls import Caller
+from oncelog.client.routing.metadata import Metadata
+from oncelog.core.names import waiting_topic
+from oncelog.errors import InvalidDelayError
+from oncelog.v1 import partition_pb2 as pb
+from oncelog.wire import methods
+
+DELAY_MAX_MS: Final = 365 * 86_400_000
+_TIMEOUT_MS: Final = 30_000
+
+
+class DelayedRecords:
+    """Finds, for one producer, where delayed records go."""
+
+    def __init__(self, context: Context, metadata: Metadata, caller: Caller) -> None:
+        self._context = context
+        self._metadata = metadata
+        self._caller = caller
+
+    async def place(
+        self, topic: str, delay_ms: int | None, deliver_at: datetime | int | None, ttl_ms: int | None
+    ) -> tuple[str, int, int | None]:
+        """Returns the waiting topic, the timestamp and the time to live of a record that is due after `delay_ms`, or at
+        `deliver_at`; the time to live is counted from now, and begins when the record is due.
+
+        The waiting topic is made at its first use. Raises `InvalidDelayError`, `UnknownTopicError` or `InvalidTopicError`.
+        """
+        now_ms = self._context.clock.now_ms()
+        due_ms = due_at_ms(now_ms, delay_ms, deliver_at)
+        name = waiting_topic(topic)
+        if self._metadata.known_topic(name) is None:
+            request = pb.CreateTopicRequest(topic=name, if_not_exists=True, timeout_ms=_TIMEOUT_MS)
+            await self._caller.to_controller(methods.CREATE_TOPIC, request)
+        return name, due_ms, None if ttl_ms is None else ttl_ms + due_ms - now_ms
+
+
+def due_at_ms(now_ms: int, delay_ms: int | None, deliver_at: datetime | int | None) -> int:
+    """Returns when a record is due, in milliseconds since 1970. Raises `InvalidDelayError`."""
+    if (delay_ms is None) == (deliver_at is None):
+        raise InvalidDelayError("give delay_ms or deliver_at, not both")
+    if isinstance(deliver_at, datetime):
+        if deliver_at.tzinfo is None:
+            raise InvalidDelayError("deliver_at has no time zone: use datetime.now(UTC) + timedelta(...)")
+        deliver_at = int(deliver_at.astimezone(UTC).timestamp() * 1000)
+    due_ms = deliver_at if deliver_at is not None else now_ms + (delay_ms or 0)
+    if not 0 <= due_ms - now_ms <= DELAY_MAX_MS:
+        raise InvalidDelayError(
+            "a record is due between now and a year from now", due_ms=due_ms, now_ms=now_ms, limit_ms=DELAY_MAX_MS
+        )
+    return due_ms

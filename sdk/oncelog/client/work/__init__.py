@@ -1,0 +1,1 @@
+"""Workers of channels: they are given records one by one, and say what became of each."""

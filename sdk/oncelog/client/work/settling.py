@@ -1,0 +1,420 @@
+"""Tells brokers what became of records, and tells whoever waits for it when that is done.
+
+Rule 1: what waits for a broker goes in one call, at once: no timer. Meanwhile the next words gather.
+Rule 2: a call whose outcome is not known is repeated until `default_api_timeout_ms`: the broker knows a copy by its
+        records, which are settled then. Words about a partition whose leader has changed go to the new one.
+Rule 3: a word ends once: done, refused with its reason, or unknown. Records that are not this worker's any more are a
+        `NotOwnerError`, and their worker's account is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Final
+
+from oncelog import errors
+from oncelog.client.home.context import Context, now_ms
+from oncelog.client.work.channel_lookup import ChannelId
+from oncelog.client.work.partitions import Partitions
+from oncelog.core.work.holding import Held, Holding
+from oncelog.core.work.message_states import MessageIncident, MessageState
+from oncelog.core.work.settlements import (
+    MOST_RECORDS,
+    Fate,
+    Item,
+    Refusal,
+    Said,
+    Verdict,
+    items_of,
+    judge,
+    refusal_of,
+)
+from oncelog.v1 import channel_pb2 as ch
+from oncelog.v1 import coordinator_pb2 as co
+from oncelog.wire import methods
+from oncelog.wire.wire_errors import from_detail
+
+_MOST_CALLS: Final = 4
+"""Of one broker at a time."""
+_NOT_KNOWN: Final = "no broker confirmed it in time: whether it is settled is not known; say it again"
+
+
+class _Waiting:
+    """A caller who waits for the fate of some words."""
+
+    __slots__ = ("error", "future", "left")
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.error: errors.OncelogError | None = None
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.future.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    def ended(self, error: errors.OncelogError | None) -> None:
+        """One of them."""
+        self.left -= 1
+        self.error = self.error or error
+        if self.left or self.future.done():
+            return
+        if self.error is None:
+            self.future.set_result(None)
+        else:
+            self.future.set_exception(self.error)
+
+
+class _Word:
+    """One record's, on its way."""
+
+    __slots__ = ("deadline_ms", "held", "may_be_copy", "said", "waiting")
+
+    def __init__(self, held: Held, said: Said, waiting: _Waiting, deadline_ms: int) -> None:
+        self.held = held
+        self.said = said
+        self.waiting = waiting
+        self.deadline_ms = deadline_ms
+        self.may_be_copy = False
+
+
+class Settler:
+    """See the module. One per worker. `over` closes the account of a record that the worker holds no more."""
+
+    def __init__(
+        self, context: Context, partitions: Partitions, holding: Holding, worker_id: str, over: Callable[[Held], None]
+    ) -> None:
+        self._context = context
+        self._partitions = partitions
+        self._holding = holding
+        self._worker_id = worker_id
+        self._over = over
+        self._queue: list[_Word] = []
+        self._under_way = 0
+        self._attempts = 0
+        self._calls: dict[str, int] = {}
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._is_kicked = False
+        self._retry: asyncio.TimerHandle | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def begin(self, channel: ChannelId) -> None:
+        """Settles records of this channel."""
+        self._channel = channel
+
+    # ------------------------------------------------------------ what is said
+
+    def say(self, records: list[Held], said: Said) -> asyncio.Future[None]:
+        """Says this about all of them. The result is there when every broker has confirmed it; it raises the first failure.
+
+        Raises `IllegalStateError` and says nothing when one of them is settled already.
+        """
+        records = list(dict.fromkeys(records))
+        for held in records:
+            _check_open(held)
+        deadline_ms = self._context.deadline_ms()
+        waiting = _Waiting(len(records))
+        for held in records:
+            if said.verdict is Verdict.TOUCH:
+                held.is_touched = True
+            else:
+                held.moves(MessageIncident.VERDICT)
+            self._queue.append(_Word(held, said, waiting, deadline_ms))
+        if not records:
+            waiting.future.set_result(None)
+        self._kick()
+        return waiting.future
+
+    def _kick(self) -> None:
+        if self._queue and not self._is_kicked:
+            self._is_kicked = True
+            self._idle.clear()
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    async def drained(self, timeout_ms: int) -> None:
+        """Returns when nothing waits and nothing is on its way, or after this long."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._idle.wait()
+        except TimeoutError:
+            pass
+
+    async def stop(self) -> None:
+        """Sends nothing more. Words whose outcome is not known end so."""
+        if self._retry is not None:
+            self._retry.cancel()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        words, self._queue = self._queue, []
+        for word in words:
+            self._end(word, errors.IllegalStateError(f"the worker was closed: {_NOT_KNOWN}"))
+
+    # ------------------------------------------------------------ calls
+
+    def _flush(self) -> None:
+        """Rule 1."""
+        self._is_kicked = False
+        rest: list[_Word] = []
+        chosen: dict[str, list[_Word]] = {}
+        for word in self._queue:
+            address = self._partitions.leader(word.held.place.partition)
+            words = chosen.setdefault(address, [])
+            if address and self._calls.get(address, 0) < _MOST_CALLS and len(words) < MOST_RECORDS:
+                words.append(word)
+            else:
+                rest.append(word)
+        self._queue = rest
+        for address, words in chosen.items():
+            if words:
+                self._start(address, words)
+        if chosen.get("") is not None:
+            self._try_later([], errors.LeaderNotAvailableError())
+        self._look_idle()
+
+    def _start(self, address: str, words: list[_Word]) -> None:
+        self._calls[address] = self._calls.get(address, 0) + 1
+        self._under_way += 1
+        task = asyncio.get_running_loop().create_task(self._send(address, words), name="oncelog-settle")
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._done(address, done))
+
+    def _done(self, address: str, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(task, None)
+        self._calls[address] -= 1
+        self._under_way -= 1
+        if not task.cancelled():
+            task.result()  # a defect of ours goes to the loop's exception handler
+        if self._retry is None:
+            self._kick()
+        self._look_idle()
+
+    def _look_idle(self) -> None:
+        if not self._queue and not self._under_way:
+            self._idle.set()
+
+    async def _send(self, address: str, words: list[_Word]) -> None:
+        items = items_of((word.held.place, word.said) for word in words)
+        deadline_ms = max(word.deadline_ms for word in words)
+        sent_ms = now_ms()
+        try:
+            reply = await self._call(address, [_item(item) for item in items], deadline_ms)
+        except asyncio.CancelledError:
+            for word in words:
+                self._end(word, errors.IllegalStateError(f"the worker was closed: {_NOT_KNOWN}"))
+            raise
+        except errors.OncelogError as error:
+            if error.retriable:
+                self._try_later(words, error)
+            else:
+                for word in words:
+                    self._end(word, error)
+            return
+        self._attempts = 0
+        self._read(words, reply, sent_ms)
+
+    async def _call(self, address: str, items: list[ch.Settlement], deadline_ms: int, **more: Any) -> ch.SettleReply:
+        request = ch.SettleRequest(
+            topic_id=self._channel.topic_id,
+            channel=self._channel.channel,
+            channel_id=self._channel.channel_id,
+            worker_id=self._worker_id,
+            items=items,
+            **more,
+        )
+        timeout_ms = self._context.call_timeout_ms(deadline_ms)
+        reply, _ = await methods.SETTLE.call(self._context.transport, address, request, timeout_ms)
+        return reply
+
+    def _read(self, words: list[_Word], reply: ch.SettleReply, sent_ms: int) -> None:
+        told = [(_refusal(item), item) for item in reply.errors]
+        refusals = [refusal for refusal, _ in told]
+        later: list[_Word] = []
+        last: errors.OncelogError | None = None
+        for word in words:
+            refusal = refusal_of(word.held.place, refusals) if refusals else None
+            fate = judge(word.said, refusal, word.may_be_copy)
+            if fate is Fate.DONE:
+                self._done_with(word, sent_ms)
+            elif fate is Fate.NOT_OURS:
+                self._not_ours(word)
+            else:
+                error = from_detail(next(item.error for known, item in told if known is refusal))
+                if error.retriable:
+                    later.append(word)
+                    last = error
+                else:
+                    self._end(word, error)
+        if last is not None:
+            self._try_later(later, last)
+
+    # ------------------------------------------------------------ fates
+
+    def _done_with(self, word: _Word, sent_ms: int) -> None:
+        if word.said.verdict is Verdict.TOUCH:
+            word.held.is_touched = False
+            self._holding.touched(word.held, sent_ms)
+        else:
+            word.held.moves(MessageIncident.CONFIRMED)
+            self._over(word.held)
+        word.waiting.ended(None)
+
+    def _not_ours(self, word: _Word) -> None:
+        word.held.is_touched = False
+        word.held.moves(MessageIncident.TAKEN_AWAY)
+        self._over(word.held)
+        place = word.held.place
+        word.waiting.ended(
+            errors.NotOwnerError(partition=place.partition, offset=place.offset, delivery=place.delivery)
+        )
+
+    def _end(self, word: _Word, error: errors.OncelogError) -> None:
+        """It was not done, or nobody knows: the caller may say it again."""
+        word.held.is_touched = False
+        if word.said.verdict is not Verdict.TOUCH:
+            word.held.moves(MessageIncident.REFUSED)
+        word.waiting.ended(error)
+
+    def _try_later(self, words: list[_Word], error: errors.OncelogError) -> None:
+        """Rule 2."""
+        now = now_ms()
+        self._partitions.note(error)
+        self._attempts += 1
+        for word in words:
+            word.may_be_copy = True
+        delay_ms = self._context.delay_ms(self._attempts, error.retry_after_ms)
+        kept = [word for word in words if word.deadline_ms > now + delay_ms]
+        for word in words:
+            if word.deadline_ms <= now + delay_ms:
+                self._end(word, error)
+        self._queue = [*kept, *self._queue]
+        if self._retry is None:
+            self._retry = asyncio.get_running_loop().call_later(delay_ms / 1000, self._again)
+
+    def _again(self) -> None:
+        self._retry = None
+        self._kick()
+
+    # ------------------------------------------------------------ in a transaction, and at the end
+
+    async def acknowledge_in(self, records: list[Held], name: co.TransactionName) -> None:
+        """Acknowledges them all in a transaction. Raises the first failure: then the transaction must not commit."""
+        records = list(dict.fromkeys(records))
+        for held in records:
+            _check_open(held)
+        for held in records:
+            held.moves(MessageIncident.VERDICT)
+        deadline_ms = self._context.deadline_ms()
+        left, attempt = records, 0
+        while left:
+            by_leader: dict[str, list[Held]] = {}
+            for held in left:
+                by_leader.setdefault(self._partitions.leader(held.place.partition), []).append(held)
+            calls: Iterable[Coroutine[object, None, errors.OncelogError | None]] = (
+                self._enter(address, some, name, deadline_ms) for address, some in by_leader.items()
+            )
+            ended = await asyncio.gather(*calls)
+            passing = next((error for error in ended if error is not None and error.retriable), None)
+            final = next((error for error in ended if error is not None and not error.retriable), None)
+            left = [held for held in records if held.state is MessageState.SETTLING]
+            attempt += 1
+            if final is None and passing is not None:
+                self._partitions.note(passing)
+                if await self._context.pause(attempt, deadline_ms, passing.retry_after_ms):
+                    continue
+                final = passing
+            if final is not None:
+                for held in left:  # nobody knows: they come again when the transaction has been aborted
+                    held.moves(MessageIncident.TAKEN_AWAY)
+                    self._over(held)
+                raise final
+
+    async def _enter(
+        self, address: str, records: list[Held], name: co.TransactionName, deadline_ms: int
+    ) -> errors.OncelogError | None:
+        """Why it failed; None: they are part of the transaction."""
+        if not address:
+            return errors.LeaderNotAvailableError()
+        items = items_of((held.place, Said(Verdict.ACK)) for held in records)
+        try:
+            reply = await self._call(address, [_item(item) for item in items], deadline_ms, transaction=name)
+        except errors.OncelogError as error:
+            if not error.retriable:
+                for held in records:
+                    held.moves(MessageIncident.REFUSED)
+            return error
+        if not reply.errors:
+            for held in records:
+                held.moves(MessageIncident.CONFIRMED)
+                self._over(held)
+            return None
+        return self._not_entered(records, reply)
+
+    def _not_entered(self, records: list[Held], reply: ch.SettleReply) -> errors.OncelogError:
+        """All or nothing: what was not refused is the caller's again."""
+        refusals = [_refusal(item) for item in reply.errors]
+        error = from_detail(reply.errors[0].error)
+        if error.retriable:
+            return error
+        for held in records:
+            refusal = refusal_of(held.place, refusals)
+            if refusal is not None and (refusal.is_not_owner or refusal.is_settled):
+                held.moves(MessageIncident.TAKEN_AWAY)
+                self._over(held)
+            else:
+                held.moves(MessageIncident.REFUSED)
+        first = reply.errors[0]
+        error.context.setdefault("partition", str(first.partition))
+        error.context.setdefault("offset", str(first.first_offset))
+        return error
+
+    async def farewell(self, brokers: Iterable[str], waiting: list[Held], timeout_ms: int) -> None:
+        """Tells these brokers that the worker ends, and gives back what the caller was never given. One try."""
+        deadline_ms = now_ms() + timeout_ms
+        by_broker: dict[str, list[Held]] = {}
+        for held in waiting:
+            if held.moves(MessageIncident.VERDICT):
+                by_broker.setdefault(held.broker, []).append(held)
+        await asyncio.gather(*(self._leave(broker, by_broker.get(broker, []), deadline_ms) for broker in brokers))
+
+    async def _leave(self, broker: str, records: list[Held], deadline_ms: int) -> None:
+        items = items_of((held.place, Said(Verdict.RELEASE)) for held in records)
+        try:
+            await self._call(broker, [_item(item) for item in items], deadline_ms, leaves=True)
+        except errors.OncelogError:
+            pass  # the broker finds out by itself that the worker is silent
+        for held in records:
+            held.moves(MessageIncident.CONFIRMED)
+
+
+def _check_open(held: Held) -> None:
+    """Raises `IllegalStateError`, or `NotOwnerError` for what the worker knows to be another's."""
+    place = held.place
+    if held.state is MessageState.LOST:
+        raise errors.NotOwnerError(partition=place.partition, offset=place.offset, delivery=place.delivery)
+    if not held.is_open:
+        is_over = held.state is MessageState.SETTLED
+        raise errors.IllegalStateError(
+            "the message was settled already" if is_over else "the message is being settled: await that first",
+            partition=place.partition,
+            offset=place.offset,
+        )
+
+
+def _item(item: Item) -> ch.Settlement:
+    return ch.Settlement(
+        partition=item.partition,
+        first_offset=item.first,
+        last_offset=item.last,
+        delivery=item.delivery,
+        verdict=int(item.said.verdict),  # type: ignore[arg-type]
+        delay_ms=item.said.delay_ms,
+        reason=item.said.reason,
+        leader_epoch=item.leader_epoch,
+    )
+
+
+def _refusal(item: ch.SettlementError) -> Refusal:
+    is_not_owner = isinstance(from_detail(item.error), errors.NotOwnerError)
+    return Refusal(item.partition, item.first_offset, item.last_offset, item.settled, is_not_owner)

@@ -1,0 +1,270 @@
+"""A worker of a channel: it is given records one by one, and each is its own until it has said what became of it.
+
+    async with client.worker("orders", channel="billing") as worker:
+        async for message in worker:
+            ...
+            await message.ack()
+
+Rule 1: a record that was acknowledged never comes again. One that was not comes again after `ack_wait_ms`, to whichever
+        worker is free; so do those that the worker held when its process died, or when the leader of their partition changed.
+Rule 2: a worker holds at most `max_in_flight` records of all brokers together, those included that have come and were not
+        handed out yet. Whatever ends one makes room for the next.
+Rule 3: only committed records come.
+"""
+
+from __future__ import annotations
+
+import re
+from asyncio import Lock
+from collections.abc import Iterable, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Final
+
+from oncelog import errors
+from oncelog.client.home.closing import Closing
+from oncelog.client.home.context import Context, now_ms
+from oncelog.client.home.made_by_client import refuse_direct
+from oncelog.client.home.pace import Pace
+from oncelog.client.home.stays_here import StaysHere
+from oncelog.client.routing.calls import Caller
+from oncelog.client.routing.metadata import Metadata
+from oncelog.client.work.channel_lookup import ChannelLookup
+from oncelog.client.work.message import ChannelMessage, held_of, nack_of
+from oncelog.client.work.partitions import Partitions
+from oncelog.client.work.receiving import Receiver
+from oncelog.client.work.settling import Settler
+from oncelog.client.work.touching import Toucher
+from oncelog.config import WorkerConfig
+from oncelog.core.names import check_channel_name, check_topic_name
+from oncelog.core.work.settlements import Said, Verdict
+from oncelog.types import PartitionId
+from oncelog.v1 import channel_pb2 as ch
+from oncelog.v1 import coordinator_pb2 as co
+from oncelog.wire import methods
+
+_NAME_CHARACTERS: Final = 31
+_MOST_PER_TURN: Final = 500
+
+
+class Worker(StaysHere):
+    """See the module. Made by `Client.worker(...)`; use it with `async with`."""
+
+    def __new__(cls, *given: object, **options: object) -> Worker:
+        """Raises `TypeError` that says how it is made."""
+        refuse_direct(Context, "oncelog.Client", "worker", given, options)
+        return super().__new__(cls)
+
+    def __init__(
+        self, context: Context, metadata: Metadata, caller: Caller, topic: str, channel: str, config: WorkerConfig
+    ) -> None:
+        self.config = config
+        """The options, checked."""
+        self.topic = check_topic_name(topic)
+        self.channel = check_channel_name(channel)
+        name = re.sub(r"[^a-zA-Z0-9._-]", "-", context.config.client_id)[:_NAME_CHARACTERS]
+        self.worker_id = f"{name}-{context.nonce()}"
+        """What this worker is called at the brokers; new for each start."""
+        self.expired_count = 0
+        """How many records were acknowledged unseen, since their time to live had passed."""
+        self._context = context
+        self._metadata = metadata
+        self._lookup = ChannelLookup(context, caller, topic, channel, config)
+        self._closing = Closing(context.home)
+        self._starting = Lock()
+        self._is_started = False
+        self._pace = Pace(_MOST_PER_TURN)
+
+    # ------------------------------------------------------------ life
+
+    async def start(self) -> Worker:
+        """Finds or makes the channel, and asks for records. Idempotent; whatever reads does this by itself.
+
+        Raises `UnknownTopicError`, `UnknownChannelError` with `create=False`, and what the controller refuses.
+        """
+        self._check_open()
+        async with self._starting:
+            if not self._is_started:
+                await self._start()
+        return self
+
+    async def _start(self) -> None:
+        topic = await self._metadata.topic(self.topic, self._context.deadline_ms())
+        channel = await self._lookup.find()
+        if topic.topic_id != channel.topic_id:
+            topic = await self._metadata.topic_known_as(self.topic, channel.topic_id, self._context.deadline_ms())
+        self._check_open()  # it may have been closed meanwhile
+        self._partitions = Partitions(self._context, self._metadata, self.topic, channel.topic_id, topic.partitions)
+        self._receiver = Receiver(
+            self._context, self.config, self._partitions, self._lookup, self.topic, self.worker_id
+        )
+        self._settler = Settler(
+            self._context, self._partitions, self._receiver.holding, self.worker_id, self._receiver.over
+        )
+        self._toucher = Toucher(self._receiver.holding, self._settler)
+        self._receiver.expire = self._expire
+        self._settler.begin(channel)
+        self._channel = channel
+        if self.config.auto_touch:
+            self._receiver.on_taken = self._toucher.wake
+            self._toucher.begin()
+        self._receiver.begin(channel, self)
+        self._is_started = True
+
+    def _expire(self, messages: list[ChannelMessage]) -> None:
+        self.expired_count += len(messages)
+        self._settler.say(held_of(messages), Said(Verdict.ACK))
+
+    async def __aenter__(self) -> Worker:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """True from `close` on."""
+        return self._closing.is_begun
+
+    @property
+    def in_flight(self) -> int:
+        """How many records this worker holds, those included that were not handed out yet."""
+        return len(self._receiver.holding) if self._is_started else 0
+
+    async def close(self, timeout_ms: int | None = None) -> None:
+        """Waits until everything that was said is confirmed, and gives back what was not handed out. Idempotent.
+
+        What was handed out and not settled comes again too, at once. It takes at most `timeout_ms` (None = `close_timeout_ms`);
+        then what is left is given back by the brokers, when they miss the worker.
+        """
+        patience_ms = self._context.config.close_timeout_ms if timeout_ms is None else timeout_ms
+        await self._closing.once(partial(self._close, patience_ms))
+
+    async def _close(self, timeout_ms: int) -> None:
+        if not self._is_started:
+            return
+        deadline_ms = now_ms() + timeout_ms
+        try:
+            await self._receiver.stop()
+            await self._toucher.stop()
+            await self._settler.drained(timeout_ms)
+            waiting = held_of(self._receiver.inbox.take_all())
+            await self._settler.farewell(self._receiver.asked, waiting, max(1, deadline_ms - now_ms()))
+        finally:
+            await self._settler.stop()
+            self._receiver.inbox.wake()
+
+    def _check_open(self) -> None:
+        if self._closing.is_begun:
+            raise errors.IllegalStateError("the worker is closed: make another one with client.worker(...)")
+        self._context.home.check()
+
+    # ------------------------------------------------------------ reading
+
+    def __aiter__(self) -> Worker:
+        return self
+
+    async def __anext__(self) -> ChannelMessage:
+        while not self._closing.is_begun:
+            found = await self._take(1, None)
+            if found:
+                return found[0]
+        raise StopAsyncIteration
+
+    async def getmany(self, max_records: int | None = None, timeout_ms: int | None = None) -> list[ChannelMessage]:
+        """Up to `max_records` (None = all that are there) messages; waits for the first one, at most `timeout_ms`.
+
+        The list is empty when none came (None = waits for ever). Raises what keeps records from coming: once what may pass, and
+        `UnknownChannelError` or `UnknownTopicError` each time when channel or topic are gone.
+        """
+        limit = self.config.max_in_flight if max_records is None else max_records
+        if limit < 1:
+            raise errors.ConfigError("max_records is at least 1", given=limit)
+        return await self._take(limit, timeout_ms)
+
+    async def _take(self, most: int, timeout_ms: int | None) -> list[ChannelMessage]:
+        if not self._is_started:
+            await self.start()
+        self._check_open()
+        if not self._pace.may_go_on():
+            await self._pace.give_turn()
+            self._pace.polled()
+        until_ms = None if timeout_ms is None else now_ms() + timeout_ms
+        while not self._closing.is_begun:
+            found = self._receiver.inbox.take(most)
+            if found or not await self._receiver.inbox.wait(until_ms):
+                return found
+            self._pace.had_turn()
+        return []
+
+    async def claim(
+        self,
+        partition: int,
+        *,
+        offsets: Iterable[int] = (),
+        min_idle_ms: int = 0,
+        from_offset: int = 0,
+        max_records: int = 100,
+    ) -> list[ChannelMessage]:
+        """Takes records from other workers, or those that one has held for long: they are this worker's, in a new delivery.
+
+        `offsets`: these; none = whatever was delivered at least `min_idle_ms` ago, from `from_offset` on, 1 to 1,000 records at
+        most. They come on top of `max_in_flight`. Redis: XCLAIM and XAUTOCLAIM.
+        """
+        await self.start()
+        leader = await self._leader(partition)
+        request = ch.ClaimRequest(
+            topic_id=self._channel.topic_id,
+            channel=self._channel.channel,
+            channel_id=self._channel.channel_id,
+            worker_id=self.worker_id,
+            partition=partition,
+            offsets=list(offsets),
+            min_idle_ms=min_idle_ms,
+            from_offset=from_offset,
+            max_records=max_records,
+        )
+        timeout_ms = self._context.config.request_timeout_ms
+        asked_ms = now_ms()
+        reply, payload = await methods.CLAIM.call(self._context.transport, leader, request, timeout_ms)
+        return self._receiver.claimed(leader, reply, payload, asked_ms)
+
+    async def _leader(self, partition: int) -> str:
+        deadline_ms = self._context.deadline_ms()
+        topic = await self._metadata.topic_with(self.topic, partition, deadline_ms)
+        address = self._metadata.leader(PartitionId(topic.topic_id, partition)).address
+        if address is None:
+            await self._metadata.refresh(deadline_ms)
+            address = self._metadata.leader(PartitionId(topic.topic_id, partition)).address
+        if address is None:
+            raise errors.LeaderNotAvailableError(topic=self.topic, partition=partition)
+        return address
+
+    # ------------------------------------------------------------ settling
+
+    async def ack(self, messages: Iterable[ChannelMessage]) -> None:
+        """Acknowledges all of them, in one call for each broker. Returns when that is durable.
+
+        Raises the first failure, as `ChannelMessage.ack`; the others are done all the same.
+        """
+        await self._say([*messages], Said(Verdict.ACK))
+
+    async def nack(self, messages: Iterable[ChannelMessage], delay_ms: int | None = None) -> None:
+        """Gives all of them back, as `ChannelMessage.nack`. Raises as `ack`."""
+        await self._say([*messages], nack_of(delay_ms))
+
+    async def _say(self, messages: Sequence[ChannelMessage], said: Said) -> None:
+        held = held_of(messages)
+        self._check_mine(messages)
+        await self._settler.say(held, said)
+
+    async def _acknowledge_in(self, messages: Sequence[ChannelMessage], name: co.TransactionName) -> None:
+        self._check_mine(messages)
+        await self._settler.acknowledge_in(held_of(messages), name)
+
+    def _check_mine(self, messages: Sequence[ChannelMessage]) -> None:
+        self._check_open()
+        if any(message._worker is not self for message in messages):
+            raise errors.IllegalStateError("a message is settled by the worker that handed it out")

@@ -1,0 +1,121 @@
+"""What waits to be told to a broker, in as few words as possible: neighbouring records with one verdict are one item.
+
+Rule 1: everything that waits goes in one call, up to `MOST_RECORDS`; the order in which it was said is kept between calls.
+Rule 2: records are joined when partition, epoch, delivery and all that is said about them are the same, and no offset lies
+        between them.
+Rule 3: each record that was sent has one fate (`judge`), also where the answer is about a part of an item, and where an
+        earlier copy of the call may have been executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum, IntEnum
+from typing import Final, NamedTuple
+
+MOST_RECORDS: Final = 10_000
+"""Of one call."""
+REASON_CHARACTERS_MAX: Final = 1_024
+NACK_DELAY_MS_MAX: Final = 86_400_000
+CHANNEL_PAUSE: Final = -1
+"""The delay of a NACK that leaves the pause to the channel."""
+
+
+class Verdict(IntEnum):
+    """What a worker says about a record; the numbers are those of channel.proto."""
+
+    ACK = 1
+    NACK = 2
+    TOUCH = 3
+    REJECT = 4
+    RELEASE = 5
+
+
+class Said(NamedTuple):
+    """What is said about a record."""
+
+    verdict: Verdict
+    delay_ms: int = CHANNEL_PAUSE
+    """Of a NACK."""
+    reason: str = ""
+    """Of a REJECT."""
+
+
+class Place(NamedTuple):
+    """A record in one of its deliveries."""
+
+    partition: int
+    offset: int
+    delivery: int
+    leader_epoch: int = 0
+    """In which it was delivered: deliveries are counted anew, from what is stored, by each leader."""
+
+
+class Item(NamedTuple):
+    """Neighbouring records about which the same is said. `last` is inclusive."""
+
+    partition: int
+    first: int
+    last: int
+    delivery: int
+    said: Said
+    leader_epoch: int = 0
+
+
+def items_of(told: Iterable[tuple[Place, Said]]) -> list[Item]:
+    """Returns the fewest items that say all of it. Rule 2."""
+    found: list[Item] = []
+    for place, said in sorted(told, key=lambda one: (one[0].partition, one[0].offset)):
+        last = found[-1] if found else None
+        if (
+            last is not None
+            and (last.partition, last.last + 1, last.delivery, last.leader_epoch) == place
+            and last.said == said
+        ):
+            found[-1] = last._replace(last=place.offset)
+        else:
+            found.append(Item(place.partition, place.offset, place.offset, place.delivery, said, place.leader_epoch))
+    return found
+
+
+class Fate(Enum):
+    """What became of a word about one record."""
+
+    DONE = "done"
+    NOT_OURS = "not ours"
+    """The worker does not hold it in this delivery, and it was not this word that ended that."""
+    FAILED = "failed"
+    """The broker did nothing, for another reason."""
+
+
+class Refusal(NamedTuple):
+    """A part of the answer: these records failed. `last` is inclusive."""
+
+    partition: int
+    first: int
+    last: int
+    is_settled: bool
+    is_not_owner: bool
+
+
+def refusal_of(place: Place, refusals: Iterable[Refusal]) -> Refusal | None:
+    """Returns what the answer says about this record; None: it is done."""
+    for refusal in refusals:
+        if refusal.partition == place.partition and refusal.first <= place.offset <= refusal.last:
+            return refusal
+    return None
+
+
+def judge(said: Said, refusal: Refusal | None, may_be_copy: bool) -> Fate:
+    """Returns the fate of a word. `may_be_copy`: an earlier call with it was not answered, and may have been executed.
+    Rule 3.
+    """
+    if refusal is None:
+        return Fate.DONE
+    if not refusal.is_not_owner and not refusal.is_settled:
+        return Fate.FAILED
+    if not may_be_copy:
+        return Fate.NOT_OURS
+    if said.verdict in (Verdict.ACK, Verdict.REJECT):
+        return Fate.DONE if refusal.is_settled else Fate.NOT_OURS
+    return Fate.NOT_OURS if said.verdict is Verdict.TOUCH else Fate.DONE  # given back, whoever has it now

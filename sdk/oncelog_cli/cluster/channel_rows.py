@@ -1,0 +1,102 @@
+"""What is printed of channels: rows for tables and documents, and headings."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oncelog.client.admin.channel_descriptions import (
+        ChannelDescription,
+        ChannelListing,
+        ClaimedMessages,
+        PendingMessage,
+    )
+
+LIST_COLUMNS: Final = ("topic", "channel", "paused", "ack_wait_ms", "max_deliveries", "dead_letter_topic")
+LIST_WIDE: Final = (
+    "retry_backoff_ms",
+    "retry_backoff_max_ms",
+    "order_by_key",
+    "ephemeral",
+    "max_unsettled",
+    "channel_id",
+    "topic_id",
+    "start",
+    "created_ms",
+)
+_SUMMED: Final = (
+    "depth",
+    "in_flight",
+    "in_transaction",
+    "waiting",
+    "delivered",
+    "redelivered",
+    "acknowledged",
+    "dead",
+)
+DESCRIBE_COLUMNS: Final = ("partition", "settled_before", "end_offset", "depth", "in_flight", "redelivered", "dead")
+DESCRIBE_WIDE: Final = ("in_transaction", "waiting", "delivered", "acknowledged", "leader_epoch", "error")
+PENDING_COLUMNS: Final = ("partition", "offset", "worker_id", "idle_ms", "deliveries", "due_ms", "in_transaction")
+_STARTS: Final = {-1: "latest", -2: "earliest"}
+
+
+def listing_row(item: ChannelListing) -> dict[str, Any]:
+    """A channel with every option."""
+    return {
+        "topic": item.topic,
+        "channel": item.channel,
+        "paused": item.paused,
+        **asdict(item.options),
+        "channel_id": item.channel_id,
+        "topic_id": item.topic_id,
+        "start": _STARTS.get(item.start_timestamp_ms, item.start_timestamp_ms),
+        "created_ms": item.created_ms,
+    }
+
+
+def described(found: ChannelDescription) -> tuple[list[dict[str, Any]], dict[str, Any], list[dict[str, Any]]]:
+    """A row for each partition, their sum, and a row for each worker."""
+    rows: list[dict[str, Any]] = []
+    for state in found.partitions:
+        row: dict[str, Any] = {name: getattr(state, name) for name in ("partition", *_SUMMED)}
+        row |= {name: getattr(state, name) for name in ("settled_before", "end_offset", "leader_epoch")}
+        row["error"] = state.error.code.name if state.error is not None else None
+        rows.append(row if state.error is None else {"partition": state.partition, "error": row["error"]})
+    total = {"partition": "all", **{name: found.total(name) for name in _SUMMED}}
+    return rows, total, _workers(found)
+
+
+def _workers(found: ChannelDescription) -> list[dict[str, Any]]:
+    """What each worker holds of all partitions; when it was last heard of by any of them."""
+    rows: dict[str, dict[str, Any]] = {}
+    for state in found.partitions:
+        for worker in state.workers:
+            new = {"worker_id": worker.worker_id, "client": worker.client, "in_flight": 0, "idle_ms": worker.idle_ms}
+            row = rows.setdefault(worker.worker_id, new)
+            row["in_flight"] += worker.in_flight
+            row["idle_ms"] = min(row["idle_ms"], worker.idle_ms)
+    return [rows[name] for name in sorted(rows)]
+
+
+def heading(found: ChannelDescription) -> str:
+    """One line about the channel, and one for each partition whose leader did not answer."""
+    listing = found.listing
+    state = ", paused" if listing.paused else ""
+    lines = [f"channel {listing.channel} of {listing.topic}{state}: {found.total('depth')} not settled"]
+    lines += [f"partition {s.partition}: {s.error}" for s in found.partitions if s.error is not None]
+    return "\n".join(lines)
+
+
+def pending_row(item: PendingMessage) -> dict[str, Any]:
+    """A record that waits for its end."""
+    return asdict(item)
+
+
+def told_claim(found: Sequence[ClaimedMessages], then: str) -> str:
+    """What became of how many."""
+    count = sum(item.last_offset - item.first_offset + 1 for item in found)
+    words = {"release": "come again at once", "ack": "are done", "reject": "are dead"}[then]
+    return f"{count} records were claimed, and {words}" if count else "no record was claimed"

@@ -1,0 +1,189 @@
+"""What a worker says about the records that it holds, or wants to hold.
+
+Rule 1: only the owner of a delivery settles it; what is refused changes nothing. A late word, after the deadline and before the
+    record was given back, still counts: it has no other owner.
+Rule 2: an acknowledgement that is repeated by the same worker for the same delivery succeeds.
+Rule 3: a claim is a new delivery, also of the worker's own record, and never one beyond `max_deliveries`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from oncelog_partition_leader.core.channels.burial import EXHAUSTED
+from oncelog_partition_leader.core.channels.entry import Entry
+from oncelog_partition_leader.core.channels.fates import Fates
+from oncelog_partition_leader.core.channels.record_states import RecordState
+from oncelog_partition_leader.core.channels.records import Records
+from oncelog_partition_leader.core.channels.settled_lately import SettledLately
+from oncelog_partition_leader.core.channels.settlement import CHANNEL_PAUSE, Claim, Refused, Settlement, Taken, Verdict
+from oncelog_partition_leader.core.channels.window import Window
+from oncelog_partition_leader.core.channels.writing import WriteQueue
+
+_S: Final = RecordState
+_REPEATABLE: Final = {Verdict.ACK: _S.SETTLING, Verdict.REJECT: _S.BURYING}
+"""The state of a record that tells that this was said about it before."""
+
+
+class Settling:
+    """The words of workers."""
+
+    def __init__(self, records: Records, window: Window, writes: WriteQueue, fates: Fates) -> None:
+        self.lately = SettledLately()
+        self._records = records
+        self._window = window
+        self._writes = writes
+        self._fates = fates
+
+    # ------------------------------------------------------------ settling
+
+    def settle(self, worker_id: str, settlement: Settlement, now_ms: int) -> list[Refused]:
+        """See `Delivery.settle`."""
+        settlement.check()
+        mine, refused = self._sorted_out(worker_id, settlement)
+        match settlement.verdict:
+            case Verdict.ACK:
+                self._acknowledge(mine, worker_id, settlement.delivery)
+            case Verdict.NACK:
+                for entry in mine:
+                    self._give_back(entry, settlement.delay_ms, now_ms)
+            case Verdict.TOUCH:
+                self._touch(mine, worker_id, now_ms)
+            case Verdict.REJECT:
+                for entry in mine:
+                    self._fates.die(entry, settlement.reason)
+            case Verdict.RELEASE:
+                for entry in mine:
+                    self._fates.release(entry)
+        return refused
+
+    def _sorted_out(self, worker_id: str, settlement: Settlement) -> tuple[list[Entry], list[Refused]]:
+        """Returns the records that the worker holds in this delivery, and what it does not."""
+        mine = []
+        refused: list[Refused] = []
+        entries, delivery = self._records.entries, settlement.delivery
+        for offset in range(settlement.first, settlement.last + 1):
+            entry = entries.get(offset)
+            if entry is not None and entry.is_held(worker_id, delivery):
+                mine.append(entry)
+            elif not self._is_repeated(entry, worker_id, settlement, offset):
+                _refuse(refused, offset, self._is_settled(entry, offset))
+        return mine, refused
+
+    def _is_repeated(self, entry: Entry | None, worker_id: str, settlement: Settlement, offset: int) -> bool:
+        verdict, delivery = settlement.verdict, settlement.delivery
+        if entry is not None:
+            return entry.state is _REPEATABLE.get(verdict) and entry.was_given(worker_id, delivery)
+        return verdict is Verdict.ACK and self.lately.has(worker_id, delivery, offset)
+
+    def _is_settled(self, entry: Entry | None, offset: int) -> bool:
+        return self._window.is_settled(offset) if entry is None else entry.state is _S.SETTLING
+
+    def _acknowledge(self, mine: list[Entry], worker_id: str, delivery: int) -> None:
+        for entry in mine:
+            self._fates.acknowledge(entry)
+        for first, last in _runs(entry.offset for entry in mine):
+            self.lately.add(worker_id, delivery, first, last)
+
+    def _give_back(self, entry: Entry, delay_ms: int, now_ms: int) -> None:
+        if delay_ms == CHANNEL_PAUSE:
+            self._fates.fail(entry, now_ms)
+        else:
+            self._fates.give_back(entry, delay_ms, now_ms)
+
+    def _touch(self, mine: list[Entry], worker_id: str, now_ms: int) -> None:
+        due_ms = now_ms + self._fates.options.ack_wait_ms
+        for entry in mine:
+            self._records.move(entry, _S.IN_FLIGHT, worker_id, due_ms)
+        for first, last in _runs(entry.offset for entry in mine):
+            self._records.deadlines.add(due_ms, first, last)
+
+    # ------------------------------------------------------------ taking
+
+    def take(self, worker_id: str, most: int, from_ready: int, now_ms: int) -> list[Taken]:
+        """Delivers up to `most` records, `from_ready` of those again that came back; more if there are not enough others."""
+        due_ms = now_ms + self._fates.options.ack_wait_ms
+        offsets = self._take_ready(worker_id, min(most, from_ready), due_ms, now_ms)
+        for first, last in self._records.take_fresh(most - len(offsets), worker_id, due_ms, now_ms):
+            offsets.extend(range(first, last + 1))
+        offsets += self._take_ready(worker_id, most - len(offsets), due_ms, now_ms)
+        return self._taken(offsets, due_ms)
+
+    def _take_ready(self, worker_id: str, most: int, due_ms: int, now_ms: int) -> list[int]:
+        offsets: list[int] = []
+        while len(offsets) < most and self._records.ready:
+            entry = self._records.entries[next(iter(self._records.ready))]
+            if self._fates.is_exhausted(entry):
+                self._fates.die(entry, EXHAUSTED)
+                continue
+            self._records.deliver(entry, worker_id, due_ms, now_ms)
+            offsets.append(entry.offset)
+        return offsets
+
+    def _taken(self, offsets: list[int], due_ms: int) -> list[Taken]:
+        entries = self._records.entries
+        taken: list[Taken] = []
+        for offset in sorted(offsets):
+            delivery = entries[offset].deliveries
+            if taken and taken[-1].last + 1 == offset and taken[-1].delivery == delivery:
+                taken[-1] = taken[-1]._replace(last=offset)
+            else:
+                taken.append(Taken(offset, offset, delivery))
+            self._fates.redelivered += delivery > 1
+        self._fates.delivered += len(offsets)
+        for run in taken:
+            self._records.deadlines.add(due_ms, run.first, run.last)
+        return taken
+
+    # ------------------------------------------------------------ claiming
+
+    def claim(self, worker_id: str, claim: Claim, now_ms: int) -> list[Taken]:
+        """See `Delivery.claim`."""
+        due_ms = now_ms + self._fates.options.ack_wait_ms
+        offsets = []
+        for entry in self._claimable(claim, now_ms):
+            self._records.deliver(entry, worker_id, due_ms, now_ms)
+            self._writes.give_back(entry.offset)
+            offsets.append(entry.offset)
+        return self._taken(offsets, due_ms)
+
+    def _claimable(self, claim: Claim, now_ms: int) -> list[Entry]:
+        entries = self._records.entries
+        if claim.offsets:
+            named = sorted(set(claim.offsets))
+            found = [
+                entries[offset] for offset in named if offset in entries and self._can_change_hands(entries[offset])
+            ]
+        else:
+            held = sorted(offset for offsets in self._records.held.values() for offset in offsets)
+            found = [entries[offset] for offset in held if offset >= claim.from_offset]
+        idle = (e for e in found if e.since_ms is None or now_ms - e.since_ms >= claim.min_idle_ms)
+        return [entry for entry in idle if not self._fates.is_exhausted(entry)][: claim.most]
+
+    def _can_change_hands(self, entry: Entry) -> bool:
+        if entry.state is _S.AVAILABLE:
+            return entry.deliveries > 0 and self._records.is_head(entry)
+        return entry.state is _S.IN_FLIGHT
+
+
+def _refuse(refused: list[Refused], offset: int, settled: bool) -> None:
+    last = refused[-1] if refused else None
+    if last is not None and last.last + 1 == offset and last.settled == settled:
+        refused[-1] = last._replace(last=offset)
+    else:
+        refused.append(Refused(offset, offset, settled))
+
+
+def _runs(offsets: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yields the ranges of ascending offsets."""
+    first = last = -1
+    for offset in offsets:
+        if first >= 0 and offset == last + 1:
+            last = offset
+            continue
+        if first >= 0:
+            yield first, last
+        first = last = offset
+    if first >= 0:
+        yield first, last

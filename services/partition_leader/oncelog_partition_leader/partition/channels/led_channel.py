@@ -1,0 +1,276 @@
+"""One channel on one partition, as long as one leadership lasts: the core with all that reads, waits and writes around it.
+
+Rule 1: the code that changes the core calls `changed` in the same turn of the loop: what is to be written, buried or asked for
+        begins, the timer is set to what is due next, and workers that wait are looked at.
+Rule 2: it ends once (`end`) and is never revived: its tasks are cancelled, and whatever waits gets the error.
+Rule 3: nothing runs while nothing happens: one timer at most, and a watch on the partition while workers wait for records.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from oncelog.errors import (
+    CoordinatorNotAvailableError,
+    OncelogError,
+    StorageError,
+    TransactionDataLossError,
+)
+from oncelog.ports import WallClock
+from oncelog_partition_leader.core.channels.delivery import Counts, Delivery
+from oncelog_partition_leader.partition.channels.batch_cutting import Unpacked
+from oncelog_partition_leader.partition.channels.burials import Burials
+from oncelog_partition_leader.partition.channels.committed_reading import visible_end
+from oncelog_partition_leader.partition.channels.coordinator_calls import ChannelCoordinators
+from oncelog_partition_leader.partition.channels.dead_letters import LetterWriter
+from oncelog_partition_leader.partition.channels.opening import Opening
+from oncelog_partition_leader.partition.channels.state_writer import StateWriter
+from oncelog_partition_leader.partition.channels.supply import Supply
+from oncelog_partition_leader.partition.channels.transaction_acks import TransactionAcks
+from oncelog_partition_leader.partition.channels.wire_state import ChannelPlace
+from oncelog_partition_leader.partition.leadership import Leadership
+from oncelog_partition_leader.partition.partition import LocalPartition
+from oncelog_runtime.metadata.channel_values import Channel
+from oncelog_runtime.process.bugs import Bugs
+from oncelog_runtime.process.tasks import TaskOwner
+
+NOTHING = Counts(0, 0, 0, 0, 0, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The parts of the broker that channels use, given to them as one object. One per broker."""
+
+    clock: WallClock
+    tasks: TaskOwner
+    bugs: Bugs
+    coordinators: ChannelCoordinators
+    unpacked: Unpacked
+    letters: LetterWriter
+
+
+class LedChannel:
+    """See the module. `delivery` is there from when the coordinator has answered (`is_open`)."""
+
+    def __init__(
+        self,
+        around: Surroundings,
+        partition: LocalPartition,
+        leadership: Leadership,
+        channel: Channel,
+        *,
+        news: Callable[[], None],
+        ended: Callable[[LedChannel], None],
+    ) -> None:
+        self.partition = partition
+        self.leadership = leadership
+        self.channel = channel
+        self.place = ChannelPlace(channel.channel_id, *partition.id, leadership.epoch)
+        self.ended: OncelogError | None = None
+        self.supply: Supply | None = None
+        self.writer: StateWriter | None = None
+        self.transactions: TransactionAcks | None = None
+        self._around = around
+        self._news = news
+        self._told_end = ended
+        self._burials: Burials | None = None
+        self._delivery: Delivery | None = None
+        self._opened = asyncio.Event()
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._watches = False
+        opening = Opening(partition, self.place, around.coordinators, around.clock)
+        self._spawn(self._open(opening), "open")
+
+    # ------------------------------------------------------------ asked
+
+    @property
+    def is_open(self) -> bool:
+        """True once the coordinator has answered, until the end."""
+        return self._delivery is not None and self.ended is None
+
+    @property
+    def delivery(self) -> Delivery:
+        """The core; only while `is_open`."""
+        assert self._delivery is not None, "the coordinator has not answered yet"
+        return self._delivery
+
+    @property
+    def end_offset(self) -> int:
+        """Records before this offset may be delivered."""
+        return visible_end(self.partition)
+
+    @property
+    def loss(self) -> TransactionDataLossError | None:
+        """Why nothing more is delivered, if a transaction lost records."""
+        return self.supply.loss if self.supply is not None else None
+
+    @property
+    def record_bytes(self) -> int:
+        """The size of a record, as read last."""
+        return self.supply.record_bytes if self.supply is not None else 1
+
+    def now_ms(self) -> int:
+        """Returns the time that the core counts in."""
+        return self._around.clock.monotonic_ms()
+
+    def counts(self) -> Counts:
+        """Returns the core's counts; `depth` counts the offsets that were not looked at too."""
+        if self._delivery is None:
+            return NOTHING
+        counts = self._delivery.describe(self.now_ms())
+        return counts._replace(depth=counts.depth + max(self.end_offset - self._delivery.next_offset, 0))
+
+    async def opened(self, timeout_ms: float) -> None:
+        """Returns when the channel is open here. Raises why it ended, or `CoordinatorNotAvailableError`."""
+        try:
+            async with asyncio.timeout(max(timeout_ms, 0) / 1000):
+                await self._opened.wait()
+        except TimeoutError:
+            raise CoordinatorNotAvailableError("the state of the channel is not read yet") from None
+        if self.ended is not None:
+            raise self.ended
+
+    # ------------------------------------------------------------ changes
+
+    def changed(self) -> None:
+        """See rule 1."""
+        self.look()
+        self._news()
+
+    def look(self) -> None:
+        """Does what `changed` does, for a change that gives waiting workers nothing."""
+        if not self.is_open:
+            return
+        assert self.writer is not None
+        assert self._burials is not None
+        self.writer.look()
+        self._burials.look()
+        self._set_timer()
+
+    def configure(self, channel: Channel) -> None:
+        """Puts options and the pause in force."""
+        before, self.channel = self.channel, channel
+        if not self.is_open or before == channel:
+            return
+        self.delivery.configure(channel.options)
+        if before.paused != channel.paused:
+            self.delivery.pause(channel.paused)
+        self.changed()
+
+    def fill(self) -> bool:
+        """Reads on for workers that wait. Returns True when it is worth while to call again soon."""
+        if not self.is_open or self.supply is None:
+            return False
+        before = self.delivery.next_offset
+        try:
+            more = self.supply.fill(self.now_ms())
+        except StorageError:
+            return False  # the leadership ends with its log, or the next reader meets the error again
+        if self.delivery.next_offset != before:
+            self.look()
+        return more
+
+    def skip_deleted(self) -> None:
+        """Settles what retention has deleted."""
+        if self.is_open and self.supply is not None:
+            self.supply.skip_deleted()
+
+    def watch(self) -> None:
+        """Wakes the workers that wait, once, when the partition has more for readers."""
+        if self.ended is None and not self._watches:
+            self._watches = True
+            self.partition.watch(self)
+
+    def wake(self) -> None:
+        """Is called by the partition when its readable offsets have changed (`watch`)."""
+        self._watches = False
+        self._news()
+
+    def end(self, error: OncelogError) -> None:
+        """See rule 2."""
+        if self.ended is not None:
+            return
+        self.ended = error
+        self.partition.unwatch(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.writer is not None:
+            self.writer.end(error)
+        if self.transactions is not None:
+            self.transactions.end(error)
+        if self._burials is not None:
+            self._burials.end()
+        for task in list(self._tasks):
+            task.cancel()
+        self._opened.set()
+        self._told_end(self)
+        self._news()
+
+    # ------------------------------------------------------------ inside
+
+    async def _open(self, opening: Opening) -> None:
+        try:
+            delivery = await opening.delivery(self.channel)
+        except OncelogError as error:
+            self.end(error)
+            return
+        around = self._around
+        clock, coordinators = around.clock, around.coordinators
+        self.writer = StateWriter(self.place, delivery, coordinators, clock, self._spawn, self._fenced, self.changed)
+        self.transactions = TransactionAcks(
+            self.place, delivery, coordinators, clock, self._spawn, self._fenced, self.changed
+        )
+        bury = partial(self._bury, around.letters)
+        self._burials = Burials(delivery, bury, clock, self._spawn, self.changed)
+        by_key = self.channel.options.order_by_key
+        self.supply = Supply(self.partition, delivery, around.unpacked, self._spawn, self._news, by_key=by_key)
+        self._delivery = delivery
+        delivery.configure(self.channel.options)  # it may have changed meanwhile
+        delivery.pause(self.channel.paused)
+        self.transactions.look()
+        self._opened.set()
+        self.changed()
+
+    async def _bury(self, letters: LetterWriter, dead: Any) -> None:
+        topic = self.channel.options.dead_letter_topic
+        if topic:  # an operator may have taken it away meanwhile: then they are dropped
+            await letters.bury(self.partition, self.channel.name, topic, dead)
+
+    def _fenced(self, error: OncelogError) -> None:
+        self.end(error)
+
+    def _set_timer(self) -> None:
+        due_ms = self.delivery.next_deadline_ms()
+        if due_ms is None:
+            return
+        if self._timer is not None:
+            if self._timer_ms <= due_ms:
+                return
+            self._timer.cancel()
+        self._timer_ms = due_ms
+        delay_s = max(due_ms - self.now_ms(), 0) / 1000
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        if self.is_open:
+            self.delivery.tick(self.now_ms())
+            self.changed()
+
+    def _spawn(self, work: Coroutine[Any, Any, None], what: str) -> None:
+        name = f"channel {self.channel.name} on {self.partition.topic}-{self.place.partition}: {what}"
+        task = self._around.tasks.spawn(work, name)
+        self._tasks[task] = None
+        task.add_done_callback(self._ended_task)
+
+    def _ended_task(self, task: asyncio.Task[None]) -> None:
+        """Notes the end of a task. After a bug this channel ends, and the host opens another one."""
+        self._tasks.pop(task, None)
+        if not task.cancelled() and task.exception() is not None and self.ended is None:
+            self.end(CoordinatorNotAvailableError("the channel is opened again here after a fault"))

@@ -1,0 +1,1 @@
+"""The shell of delayed records: reads a waiting partition, and moves what is due in transactions of its own."""

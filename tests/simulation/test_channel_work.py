@@ -1,0 +1,257 @@
+"""Channels in a whole simulated cluster: what was acknowledged never comes again, nothing is lost, each record has one owner.
+
+`ChannelWork` is the load and its own judge: it notes every delivery and every confirmed acknowledgement with its time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pytest
+
+from oncelog import errors
+from oncelog.client.client import Client
+from oncelog_runtime.sim.faults import FaultPlan
+from tests.simulation.cluster import SimCluster
+from tests.simulation.test_sdk import BAD_NETWORK
+
+TOPIC = "tasks"
+OUTPUT = "done"
+PARTITIONS = 2
+ACK_WAIT_MS = 4_000
+
+
+def now_s() -> float:
+    """The simulation's own time, the same for everybody."""
+    return asyncio.get_running_loop().time()
+
+
+@dataclass(slots=True)
+class Judge:
+    """What workers saw and said of each value."""
+
+    written: set[int] = field(default_factory=set)
+    perhaps_written: set[int] = field(default_factory=set)
+    acknowledged_s: dict[int, float] = field(default_factory=dict)
+    """When the first acknowledgement was confirmed."""
+    delivered: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    dead: set[int] = field(default_factory=set)
+    anomalies: list[str] = field(default_factory=list)
+    holders: dict[int, tuple[str, float]] = field(default_factory=dict)
+    """Who has a record, and until when it is certainly its own by the channel's promise."""
+
+    def handed_out(self, worker: str, value: int) -> None:
+        """A worker got a record."""
+        self.delivered[value] += 1
+        acked_s = self.acknowledged_s.get(value)
+        if acked_s is not None and now_s() > acked_s:
+            self.anomalies.append(f"{value} came to {worker} at {now_s():.3f}, acknowledged at {acked_s:.3f}")
+        if value in self.dead:
+            self.anomalies.append(f"{value} came to {worker} after it was rejected")
+
+    def acknowledged(self, value: int) -> None:
+        """The broker has confirmed it."""
+        self.acknowledged_s.setdefault(value, now_s())
+
+
+async def work(client: Client, judge: Judge, random: Random, name: str, over: asyncio.Event) -> None:
+    """A worker that does everything that workers do; it leaves and begins again now and then."""
+    while not over.is_set():
+        try:
+            async with client.worker(
+                TOPIC, channel="work", max_in_flight=random.choice([1, 3, 20]), ack_wait_ms=ACK_WAIT_MS
+            ) as worker:
+                ends_s = now_s() + 2 + 10 * random.random()
+                while now_s() < ends_s and not over.is_set():
+                    messages = await worker.getmany(timeout_ms=300)
+                    for message in messages:
+                        judge.handed_out(name, int(message.value or b"0"))
+                    for message in messages:
+                        await settle(message, judge, random)
+        except errors.OncelogError as error:
+            if not (error.retriable or isinstance(error, errors.NotOwnerError)):
+                raise
+
+
+async def settle(message: Any, judge: Judge, random: Random) -> None:
+    value, choice = int(message.value), random.random()
+    try:
+        if choice < 0.70:
+            await message.ack()
+            judge.acknowledged(value)
+        elif choice < 0.80:
+            await message.nack(delay_ms=random.choice([0, 100, 2_000]))
+        elif choice < 0.85:
+            await asyncio.sleep(ACK_WAIT_MS / 1000 + 1)  # too late: it is another's by then
+            await message.ack()
+            judge.acknowledged(value)
+        elif choice < 0.92:
+            await asyncio.sleep(ACK_WAIT_MS / 2000)
+            await message.touch()
+            await asyncio.sleep(ACK_WAIT_MS / 2000)
+            await message.ack()
+            judge.acknowledged(value)
+    except errors.NotOwnerError:
+        pass
+    except errors.OncelogError as error:
+        if not error.retriable and not isinstance(error, errors.IllegalStateError):
+            raise
+
+
+async def feed(client: Client, judge: Judge, random: Random, count: int) -> None:
+    async with client.producer(delivery_timeout_ms=20_000) as producer:
+        for begin in range(0, count, 10):
+            waiting = [
+                (value, await producer.send(TOPIC, b"%d" % value, key=b"%d" % (value % 5)))
+                for value in range(begin, begin + 10)
+            ]
+            for value, delivery in waiting:
+                try:
+                    await delivery
+                    judge.written.add(value)
+                except errors.OncelogError:
+                    judge.perhaps_written.add(value)
+            await asyncio.sleep(random.random() * 0.5)
+
+
+async def harm(cluster: SimCluster, random: Random, over: asyncio.Event) -> None:
+    """Kills processes one after the other, each for a moment."""
+    names = ["broker-0", "broker-1", "broker-2", "coordinator-0", "coordinator-1"]
+    while not over.is_set():
+        await asyncio.sleep(1 + 4 * random.random())
+        node = cluster.node(random.choice(names))
+        if node.is_up and random.random() < 0.3:
+            node.pause(random.choice([500.0, 6_000.0]))
+        elif node.is_up:
+            node.kill()
+            await asyncio.sleep(random.random() * 3)
+            node.restart()
+
+
+async def drain(client: Client, judge: Judge) -> None:
+    """One patient worker does the rest; returns when nothing has come for long."""
+    async with client.worker(TOPIC, channel="work", max_in_flight=100, ack_wait_ms=ACK_WAIT_MS) as worker:
+        quiet = 0
+        while quiet < 12:
+            messages = await worker.getmany(timeout_ms=1_000)
+            quiet = 0 if messages else quiet + 1
+            for message in messages:
+                judge.handed_out("last", int(message.value or b"0"))
+            if messages:
+                await worker.ack(messages)
+            for message in messages:
+                judge.acknowledged(int(message.value or b"0"))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nothing_acknowledged_comes_again_and_nothing_is_lost(seed: int) -> None:
+    judge = Judge()
+
+    async def main(cluster: SimCluster) -> None:
+        await cluster.healthy()
+        random = cluster.world.random("channels")
+        async with cluster.client("writer", request_timeout_ms=700) as client:
+            await client.admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=3)
+            await client.admin.create_channel(TOPIC, "work", ack_wait_ms=ACK_WAIT_MS)
+            cluster.world.set_plan(BAD_NETWORK)
+            over = asyncio.Event()
+            async with cluster.client("worker-a", request_timeout_ms=700) as one, cluster.client("worker-b") as other:
+                tasks = [asyncio.ensure_future(harm(cluster, random, over))]
+                tasks += [
+                    asyncio.ensure_future(work(who, judge, Random(f"{seed}/{n}"), f"w{n}", over))
+                    for n, who in enumerate((one, one, other))
+                ]
+                await feed(client, judge, random, 200)
+                await asyncio.sleep(15)
+                over.set()
+                await asyncio.gather(*tasks)
+            cluster.world.set_plan(FaultPlan())
+            cluster.world.heal()
+            await cluster.healthy()
+            await drain(client, judge)
+            described = await client.admin.describe_channel(TOPIC, "work")
+            assert all(one.depth == 0 for one in described.partitions)
+
+    with SimCluster(seed) as cluster:
+        cluster.world.loop.run(main(cluster))
+    assert not judge.anomalies, judge.anomalies[:5]
+    assert judge.written <= set(judge.acknowledged_s), f"lost: {sorted(judge.written - set(judge.acknowledged_s))[:10]}"
+    assert any(times > 1 for times in judge.delivered.values()), "something had to come again"
+    assert len(judge.written) > 100
+
+
+async def transact(client: Client, random: Random, name: str, over: asyncio.Event) -> None:
+    """A worker whose outputs are committed with its acknowledgements."""
+    while not over.is_set():
+        try:
+            async with (
+                client.producer(transactional_id=f"channel-{name}", transaction_timeout_ms=3_000) as producer,
+                client.worker(TOPIC, channel="work", max_in_flight=10, ack_wait_ms=ACK_WAIT_MS) as worker,
+            ):
+                ends_s = now_s() + 2 + 10 * random.random()
+                while now_s() < ends_s and not over.is_set():
+                    messages = await worker.getmany(timeout_ms=300)
+                    if messages:
+                        await one_transaction(producer, messages, random)
+        except errors.OncelogError:
+            await asyncio.sleep(0.1)
+
+
+async def one_transaction(producer: Any, messages: list[Any], random: Random) -> None:
+    try:
+        async with producer.transaction() as txn:
+            for message in messages:
+                await txn.send(OUTPUT, message.value)
+            await txn.ack(messages)
+            if random.random() < 0.2:
+                await txn.abort()
+    except errors.OncelogError as error:
+        if error.fatal or isinstance(error, errors.CommitOutcomeUnknownError):
+            raise
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_with_acknowledgements_in_transactions_each_output_is_there_once(seed: int) -> None:
+    judge = Judge()
+    found: list[int] = []
+
+    async def main(cluster: SimCluster) -> None:
+        await cluster.healthy()
+        random = cluster.world.random("channels")
+        async with cluster.client("writer", request_timeout_ms=700) as client:
+            for topic in (TOPIC, OUTPUT):
+                await client.admin.create_topic(topic, partitions=PARTITIONS, replication_factor=3)
+            await client.admin.create_channel(TOPIC, "work", ack_wait_ms=ACK_WAIT_MS)
+            cluster.world.set_plan(BAD_NETWORK)
+            over, last = asyncio.Event(), asyncio.Event()
+            async with cluster.client("worker-a", request_timeout_ms=700) as one, cluster.client("worker-b") as other:
+                tasks = [asyncio.ensure_future(harm(cluster, random, over))]
+                tasks += [
+                    asyncio.ensure_future(transact(who, Random(f"{seed}/{n}"), f"w{n}", last))
+                    for n, who in enumerate((one, other))
+                ]
+                await feed(client, judge, random, 120)
+                await asyncio.sleep(10)
+                over.set()
+                await tasks[0]
+                cluster.world.set_plan(FaultPlan())
+                cluster.world.heal()
+                await cluster.healthy()
+                await asyncio.sleep(60)  # what is left comes again, and is done
+                last.set()
+                await asyncio.gather(*tasks)
+            async with client.consumer(OUTPUT, auto_offset_reset="earliest") as consumer:
+                ends = await consumer.end_offsets(consumer.assignment())
+                while any([await consumer.position(p) < end for p, end in ends.items()]):
+                    found.extend(int(record.value) for record in await consumer.getmany(timeout_ms=1_000))
+
+    with SimCluster(seed) as cluster:
+        cluster.world.loop.run(main(cluster))
+    assert len(found) == len(set(found)), "an output is there twice"
+    assert judge.written <= set(found), f"lost: {sorted(judge.written - set(found))[:10]}"
+    assert set(found) <= judge.written | judge.perhaps_written
+    assert len(judge.written) > 60

@@ -1,0 +1,200 @@
+"""Channels in a whole simulated cluster: what was acknowledged never comes again, and nothing else is lost, whoever dies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pytest
+
+from oncelog import errors
+from oncelog.client.client import Client
+from oncelog.core.batch.batch import decode_batch
+from oncelog.ports import Transport
+from oncelog.types import PartitionId
+from oncelog.v1 import channel_pb2 as pb
+from oncelog.wire import methods
+from oncelog_runtime.sim.faults import FaultPlan
+from tests.simulation.cluster import SimCluster
+
+TOPIC = "jobs"
+CHANNEL = "work"
+PARTITIONS = 2
+BAD_NETWORK = FaultPlan(lose_reply=0.05, break_link=0.03, duplicate_request=0.05, slow_message=0.05, slow_ms=300.0)
+
+
+@dataclass(slots=True)
+class Work:
+    """A channel of the topic, and what became of each value."""
+
+    cluster: SimCluster
+    topic_id: str = ""
+    transport: Transport = field(init=False)
+    acknowledged: set[int] = field(default_factory=set)
+    """Those whose acknowledgement was answered."""
+    deliveries: Counter[int] = field(default_factory=Counter)
+    late: list[int] = field(default_factory=list)
+    """Those that came after their acknowledgement was answered."""
+
+    def __post_init__(self) -> None:
+        self.transport = self.cluster.world.client("worker")
+
+    def leader(self, partition: int) -> str:
+        """The node that leads a partition, as the newest broker's view says."""
+        _, broker = max(self.cluster.brokers(), key=lambda item: item[1].view.revision)
+        return f"broker-{broker.view.require_leader(PartitionId(self.topic_id, partition)).broker_id}"
+
+    def address(self, partition: int) -> str:
+        return self.cluster.node(self.leader(partition)).address
+
+    async def create(self, client: Client, **options: int) -> None:
+        await client.admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=3)
+        name = next(name for name, broker in self.cluster.brokers() if broker.controller.is_controller)
+        request = pb.CreateChannelRequest(
+            topic=TOPIC, channel=CHANNEL, options=pb.ChannelOptions(**options), nonce="first"
+        )
+        address = self.cluster.node(name).address
+        reply, _ = await methods.CREATE_CHANNEL.call(self.transport, address, request, 5_000)
+        self.topic_id = reply.channel.topic_id
+
+    async def receive(self, worker: str, partition: int, most: int = 20) -> list[tuple[pb.ReceivedRecords, list[int]]]:
+        """One Receive; the ranges, each with its values."""
+        request = pb.ReceiveRequest(
+            topic_id=self.topic_id,
+            channel=CHANNEL,
+            worker_id=worker,
+            partitions=[partition],
+            max_in_flight=most,
+            max_wait_ms=500,
+        )
+        reply, payload = await methods.RECEIVE.call(self.transport, self.address(partition), request, 2_000)
+        found, position, batch = [], 0, memoryview(b"")
+        for item in reply.records:
+            if item.length:
+                batch = memoryview(payload)[position : position + item.length]
+                position += item.length
+            rows = [row for row in decode_batch(batch) if item.first_offset <= row.offset <= item.last_offset]
+            values = [int(row.value or b"-1") for row in rows]
+            self.late += [value for value in values if value in self.acknowledged]
+            self.deliveries.update(values)
+            found.append((item, values))
+        return found
+
+    async def settle(self, worker: str, item: pb.ReceivedRecords, values: list[int]) -> None:
+        request = pb.SettleRequest(topic_id=self.topic_id, channel=CHANNEL, worker_id=worker)
+        request.items.add(
+            partition=item.partition,
+            first_offset=item.first_offset,
+            last_offset=item.last_offset,
+            delivery=item.delivery,
+            leader_epoch=item.leader_epoch,
+            verdict=pb.VERDICT_ACK,
+        )
+        reply, _ = await methods.SETTLE.call(self.transport, self.address(item.partition), request, 20_000)
+        if not reply.errors:
+            self.acknowledged.update(values)
+
+    async def work(self, worker: str, partition: int) -> None:
+        """Receives and acknowledges, whatever goes wrong. An acknowledgement whose answer is lost may count, or not."""
+        while True:
+            try:
+                for item, values in await self.receive(worker, partition):
+                    await self.settle(worker, item, values)
+            except errors.OncelogError:
+                await asyncio.sleep(0.05)
+
+    async def until_all_is_settled(self) -> None:
+        """Returns when the leaders have nothing left that is not settled."""
+        for _ in range(300):
+            if not sum([await self.depth(partition) for partition in range(PARTITIONS)]):
+                return
+            await asyncio.sleep(0.2)
+        raise AssertionError("something is never settled")
+
+    async def depth(self, partition: int) -> int:
+        """Records that are not settled; 1 when nobody can say."""
+        request = pb.DescribeChannelRequest(topic_id=self.topic_id, channel=CHANNEL, partitions=[partition])
+        try:
+            address = self.address(partition)
+            reply, _ = await methods.DESCRIBE_CHANNEL.call(self.transport, address, request, 2_000)
+        except errors.OncelogError:
+            return 1
+        told = reply.partitions[0]
+        return 1 if told.HasField("error") else told.depth
+
+
+async def send(client: Client, values: range) -> set[int]:
+    async with client.producer() as producer:
+        waiting = [await producer.send(TOPIC, b"%d" % value, partition=value % PARTITIONS) for value in values]
+        for delivery in waiting:
+            await delivery
+    return set(values)
+
+
+@pytest.mark.parametrize("victim", ["leader", "coordinator"])
+def test_what_is_acknowledged_never_comes_again_and_the_rest_does(victim: str) -> None:
+    async def main(cluster: SimCluster) -> None:
+        await cluster.healthy()
+        work = Work(cluster)
+        async with cluster.client("writer") as client:
+            await work.create(client)
+            await send(client, range(40))
+        first = await work.receive("w1", 0, most=10)
+        done = [value for _, values in first for value in values][:5]
+        item = first[0][0]
+        await work.settle("w1", _part(item, 5), done)
+        assert work.acknowledged == set(done) == {0, 2, 4, 6, 8}
+        if victim == "leader":
+            cluster.node(work.leader(0)).kill()
+        else:
+            for n in range(2):
+                cluster.node(f"coordinator-{n}").kill()
+                cluster.node(f"coordinator-{n}").restart()
+        await asyncio.sleep(8)
+        working = [asyncio.create_task(work.work(f"w{n}", n % PARTITIONS)) for n in range(4)]
+        await work.until_all_is_settled()
+        for task in working:
+            task.cancel()
+        assert work.late == []
+        assert set(work.deliveries) == set(range(40)), "nothing is lost"
+
+    with SimCluster(f"channels-{victim}") as cluster:
+        cluster.world.loop.run(main(cluster))
+
+
+def _part(item: pb.ReceivedRecords, count: int) -> pb.ReceivedRecords:
+    part = pb.ReceivedRecords()
+    part.CopyFrom(item)
+    part.last_offset = item.first_offset + count - 1
+    return part
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_workers_go_on_through_kills_and_a_bad_network(seed: int) -> None:
+    async def main(cluster: SimCluster) -> None:
+        await cluster.healthy()
+        work = Work(cluster)
+        random = cluster.world.random("channels")
+        async with cluster.client("writer") as client:
+            await work.create(client, ack_wait_ms=2_000)
+            working = [asyncio.create_task(work.work(f"w{n}", n % PARTITIONS)) for n in range(4)]
+            cluster.world.set_plan(BAD_NETWORK)
+            for start in range(0, 200, 40):
+                await send(client, range(start, start + 40))
+                victim = random.choice(["broker-0", "broker-1", "broker-2", "coordinator-0", "coordinator-1"])
+                cluster.node(victim).kill()
+                await asyncio.sleep(random.random() * 3)
+                cluster.node(victim).restart()
+                await asyncio.sleep(random.random() * 3)
+            cluster.world.heal()
+            cluster.world.set_plan(FaultPlan())
+            await work.until_all_is_settled()
+        for task in working:
+            task.cancel()
+        assert work.late == []
+        assert set(work.deliveries) == set(range(200)), "nothing is lost"
+        assert len(work.acknowledged) > 100
+
+    with SimCluster(f"channels-{seed}") as cluster:
+        cluster.world.loop.run(main(cluster))

@@ -1,0 +1,169 @@
+"""Each record is moved once, by whichever scheduler reads the log, and a cancelled one never."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oncelog.errors import NotScheduledError
+from oncelog_partition_leader.core.delays.scheduler import MOVE_RECORDS_MAX, Scheduler
+from oncelog_partition_leader.core.delays.timing_wheel import TICK_MS
+
+NOW_MS = 1_700_000_000_000
+
+
+def read(scheduler: Scheduler, *due_ms: int, now_ms: int = NOW_MS) -> None:
+    """Reads records that follow what was read before."""
+    begin = scheduler.next_offset
+    offsets = np.arange(begin, begin + len(due_ms), dtype=np.int64)
+    scheduler.read(np.array(due_ms, np.int64), offsets, begin + len(due_ms), now_ms)
+    scheduler.check()
+
+
+def test_a_record_is_moved_at_its_time_and_not_before() -> None:
+    scheduler = Scheduler(7)
+    read(scheduler, NOW_MS + 1_000, NOW_MS + 500)
+    assert scheduler.take(NOW_MS + 499) == ()
+    assert scheduler.take(NOW_MS + 500 + TICK_MS) == (8,)
+    assert scheduler.keep_from() == 7
+    scheduler.moved()
+    assert scheduler.take(NOW_MS + 1_000 + TICK_MS) == (7,)
+    assert scheduler.keep_from() == 7, "not before the move is committed"
+    scheduler.moved()
+    assert scheduler.keep_from() == 9
+    assert scheduler.summary().moved == 2
+
+
+def test_nothing_is_taken_while_a_move_is_under_way_and_a_failed_one_gives_back_in_order() -> None:
+    scheduler = Scheduler(0)
+    read(scheduler, *[NOW_MS + n for n in range(5)])
+    late_ms = NOW_MS + 100
+    assert scheduler.take(late_ms) == (0, 1, 2, 3, 4)
+    assert scheduler.take(late_ms) == ()
+    scheduler.put_back(3)
+    scheduler.moved()
+    assert scheduler.take(late_ms) == (3, 4)
+    scheduler.put_back()
+    assert scheduler.take(late_ms) == (3, 4)
+    scheduler.moved()
+    assert scheduler.take(late_ms) == ()
+    assert scheduler.keep_from() == 5
+
+
+def test_a_move_is_bounded() -> None:
+    scheduler = Scheduler(0)
+    read(scheduler, *[NOW_MS] * (MOVE_RECORDS_MAX + 3))
+    assert len(scheduler.take(NOW_MS + TICK_MS)) == MOVE_RECORDS_MAX
+    scheduler.moved()
+    assert len(scheduler.take(NOW_MS + TICK_MS)) == 3
+
+
+def test_what_an_earlier_leader_has_done_is_not_done_again() -> None:
+    scheduler = Scheduler(0)
+    read(scheduler, NOW_MS, NOW_MS, NOW_MS)
+    scheduler.read_done([0, 2, 99], 4)
+    assert scheduler.take(NOW_MS + TICK_MS) == (1,)
+
+
+def test_a_cancelled_record_is_never_moved_and_one_that_is_moved_is_never_cancelled() -> None:
+    scheduler = Scheduler(0)
+    read(scheduler, NOW_MS, NOW_MS)
+    scheduler.cancel(0)
+    with pytest.raises(NotScheduledError):
+        scheduler.cancel(0)
+    assert scheduler.take(NOW_MS + TICK_MS) == (1,)
+    with pytest.raises(NotScheduledError):
+        scheduler.cancel(1)
+    assert scheduler.keep_from() == 0
+    scheduler.cancelled(0)
+    scheduler.moved()
+    with pytest.raises(NotScheduledError):
+        scheduler.cancel(1)
+    assert scheduler.keep_from() == 2
+
+
+def test_a_cancellation_that_was_not_written_lets_the_record_wait_on_once() -> None:
+    scheduler = Scheduler(0)
+    read(scheduler, NOW_MS + 50)
+    scheduler.cancel(0)
+    scheduler.not_cancelled(0, NOW_MS + 50, NOW_MS)  # now it is in the wheel twice
+    assert scheduler.take(NOW_MS + 100) == (0,)
+    scheduler.moved()
+    assert scheduler.take(NOW_MS + 10_000) == ()
+
+
+class Partition:
+    """A waiting partition over several leaders: what is committed in it, and what became of its records."""
+
+    def __init__(self) -> None:
+        self.log: list[tuple[int, ...] | int] = []  # a record's time, or the offsets of a done batch
+        self.moved: list[int] = []
+        self.cancelled: list[int] = []
+        self.now_ms = NOW_MS
+        self.scheduler = Scheduler(0)
+
+    def catch_up(self) -> None:
+        for item in self.log[self.scheduler.next_offset :]:
+            if isinstance(item, int):
+                read(self.scheduler, item, now_ms=self.now_ms)
+            else:
+                self.scheduler.read_done(item, self.scheduler.next_offset + 1)
+
+    def send(self, delay_ms: int) -> None:
+        self.log.append(self.now_ms + delay_ms)
+
+    def move(self) -> None:
+        if taken := self.scheduler.take(self.now_ms):
+            assert all(due <= self.now_ms for due in self.log if isinstance(due, int) and self.log.index(due) in taken)
+            self.moved.extend(taken)
+            self.log.append(taken)
+            self.scheduler.moved()
+
+    def fail(self) -> None:
+        self.scheduler.take(self.now_ms)
+        self.scheduler.put_back()
+
+    def cancel(self, offset: int) -> None:
+        try:
+            self.scheduler.cancel(offset)
+        except NotScheduledError:
+            is_record = offset < len(self.log) and isinstance(self.log[offset], int)
+            assert not is_record or offset in (*self.moved, *self.cancelled)
+            return
+        self.cancelled.append(offset)
+        self.log.append((offset,))
+        self.scheduler.cancelled(offset)
+
+    def another_leader(self) -> None:
+        begin = self.scheduler.keep_from()
+        done = {*self.moved, *self.cancelled}
+        assert all(at in done for at, item in enumerate(self.log[:begin]) if isinstance(item, int))
+        self.scheduler = Scheduler(begin)
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("send"), st.integers(0, 30_000)),
+    st.tuples(st.just("cancel"), st.integers(0, 30)),
+    st.tuples(st.just("clock"), st.integers(-5_000, 20_000)),
+    st.tuples(st.sampled_from(["move", "fail", "another_leader"])),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(STEPS, max_size=40))
+def test_over_any_number_of_leaders_each_record_is_moved_or_cancelled_once(steps: list[tuple[str, int]]) -> None:
+    partition = Partition()
+    for name, *numbers in steps:
+        partition.catch_up()
+        if name == "clock":
+            partition.now_ms += numbers[0]
+        else:
+            getattr(partition, name)(*numbers)
+        partition.scheduler.check()
+    partition.catch_up()
+    partition.now_ms += 10_000_000
+    partition.move()
+    records = [at for at, item in enumerate(partition.log) if isinstance(item, int)]
+    assert sorted(partition.moved + partition.cancelled) == records

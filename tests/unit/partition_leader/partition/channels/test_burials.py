@@ -1,0 +1,70 @@
+"""Dead letters are written before their records are settled, and tried again."""
+
+from __future__ import annotations
+
+from oncelog import errors
+from oncelog.v1 import channel_pb2 as pb
+from tests.unit.partition_leader.channel_world import ChannelWorld, channel, play, said
+
+
+def test_a_rejected_record_is_settled_when_its_letter_is_written() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel(dead_letter_topic="letters"))
+        await world.send(b"a", b"b")
+        await world.values(max_wait_ms=100)
+        world.transport.refusals = [errors.LeaderNotAvailableError(), errors.NotEnoughReplicasError()]
+        await world.settle("w1", said(0, verdict=pb.VERDICT_REJECT, reason="broken"))
+        assert not world.coordinator.of().is_settled(0)
+        assert await world.values("w2", max_wait_ms=3_000) == []
+        assert len(world.transport.letters) == 1
+        assert world.coordinator.of().is_settled(0)
+        assert not world.coordinator.of().is_settled(1)
+
+    play(scenario)
+
+
+def test_a_record_that_was_delivered_too_often_is_dead() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel(max_deliveries=2, ack_wait_ms=500, dead_letter_topic="letters"))
+        await world.send(b"a")
+        for _ in range(2):
+            assert await world.values(max_wait_ms=5_000) == [b"a"]
+        assert await world.values(max_wait_ms=5_000) == []
+        assert len(world.transport.letters) == 1
+        assert world.led.counts().dead == 1
+
+    play(scenario)
+
+
+def test_without_a_topic_for_letters_the_dead_are_dropped_and_counted() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel())
+        await world.send(b"a")
+        await world.values(max_wait_ms=100)
+        assert not (await world.settle("w1", said(0, verdict=pb.VERDICT_REJECT))).errors
+        assert world.coordinator.of().is_settled(0)
+        assert (world.transport.letters, world.led.counts().dead) == ([], 1)
+
+    play(scenario)
+
+
+def test_a_topic_that_does_not_exist_keeps_the_record_until_it_does() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        from dataclasses import replace
+
+        await world.lead()
+        value = channel(dead_letter_topic="nowhere")
+        world.put(value)
+        await world.send(b"a")
+        await world.values(max_wait_ms=100)
+        await world.settle("w1", said(0, verdict=pb.VERDICT_REJECT))
+        assert await world.values("w2", max_wait_ms=20_000) == []
+        assert not world.coordinator.of().is_settled(0)
+        world.put(replace(value, options=replace(value.options, dead_letter_topic="letters")))
+        assert await world.values("w2", max_wait_ms=40_000) == []
+        assert len(world.transport.letters) == 1
+
+    play(scenario)

@@ -1,0 +1,110 @@
+"""Where a channel begins, and what its next leader knows."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from oncelog import errors
+from oncelog_runtime.metadata.channel_values import START_LATEST
+from tests.unit.partition_leader.channel_world import CHANNEL_ID, ChannelWorld, channel, play, said
+
+
+def test_a_channel_begins_at_the_beginning_of_the_log() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        partition = await world.lead()
+        for value in (b"a", b"b", b"c"):
+            await world.send(value)
+        await partition.delete_before(1)
+        world.put(channel())
+        assert await world.values(max_wait_ms=100) == [b"b", b"c"]
+
+    play(scenario)
+
+
+def test_a_channel_that_begins_at_the_end_begins_there_for_every_leader() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        await world.send(b"a")
+        world.put(channel(start=START_LATEST))
+        await world.send(b"b")
+        await world.opened()
+        await world.send(b"c")
+        await world.lead(epoch=2)
+        assert await world.values(max_wait_ms=1_000) == [b"b", b"c"]
+
+    play(scenario)
+
+
+def test_a_channel_begins_at_a_time() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        await world.send(b"a")
+        await asyncio.sleep(10)
+        start_ms = world.clock.now_ms()
+        await asyncio.sleep(10)
+        await world.send(b"b")
+        world.put(channel(start=start_ms))
+        assert await world.values(max_wait_ms=1_000) == [b"b"]
+
+    play(scenario)
+
+
+def test_what_an_earlier_leader_confirmed_never_comes_again() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel())
+        await world.send(*(b"%d" % n for n in range(5)))
+        await world.values(max_wait_ms=100)
+        await world.settle("w1", said(0), said(2, 3))
+        await world.lead(epoch=2)
+        assert await world.values("w2", max_wait_ms=1_000) == [b"1", b"4"]
+
+    play(scenario)
+
+
+def test_nothing_is_delivered_before_the_coordinator_has_answered() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        world.coordinator.gate.clear()
+        world.coordinator.before = [errors.CoordinatorNotAvailableError() for _ in range(5)]
+        await world.lead()
+        world.put(channel())
+        await world.send(b"a")
+        assert await world.values(max_wait_ms=2_000) == []
+        world.coordinator.gate.set()
+        assert await world.values(max_wait_ms=2_000) == [b"a"]
+
+    play(scenario)
+
+
+def test_a_fenced_leader_delivers_nothing_and_asks_again() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        world.coordinator.of().epoch = 5
+        await world.lead()
+        world.put(channel())
+        await world.send(b"a")
+        reply, _ = await world.receive(max_wait_ms=2_000)
+        assert not reply.records
+        await world.lead(epoch=6)
+        assert await world.values(max_wait_ms=2_000) == [b"a"]
+
+    play(scenario)
+
+
+def test_what_is_remembered_of_lost_records_is_forgotten(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        kept = world.coordinator.of()
+        kept.known, kept.settled_before, kept.settled, kept.write_no = True, 8, {10}, 3
+        await world.lead()
+        await world.send(b"a", b"b")
+        world.put(channel())
+        await world.opened()
+        await world.send(b"c")
+        assert await world.values(max_wait_ms=1_000) == [b"c"]
+        await asyncio.sleep(0.1)
+        assert kept.settled_before == 2
+        assert CHANNEL_ID in world.host.shared
+
+    play(scenario)
+    assert "records were lost" in caplog.text

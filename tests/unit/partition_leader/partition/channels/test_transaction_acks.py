@@ -1,0 +1,116 @@
+"""Acknowledgements in transactions: unknown outcomes, ends, and leaders that come and go."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from oncelog import errors
+from oncelog.v1 import coordinator_pb2 as co
+from tests.unit.partition_leader.channel_world import ChannelWorld, channel, play, said, values_of
+
+NAMED = co.TransactionName(transactional_id="t", txn_shard=0, txn_producer_id=7, txn_no=3, session_token=b"secret")
+KEY = (7, 3)
+
+
+async def _working(world: ChannelWorld, count: int = 2) -> None:
+    await world.lead()
+    world.put(channel())
+    await world.send(*(b"%d" % n for n in range(count)))
+    await world.values(max_wait_ms=100)
+
+
+def test_the_token_goes_through_untouched() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await _working(world)
+        await world.settle("w1", said(0), transaction=NAMED)
+        assert [request.name for request in world.coordinator.named("acks")] == [NAMED]
+
+    play(scenario)
+
+
+def test_an_unknown_outcome_is_repeated_with_the_same_content() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await _working(world)
+        world.coordinator.after = [errors.NetworkError(), errors.RequestTimedOutError()]
+        await world.settle("w1", said(0), transaction=NAMED)
+        calls = world.coordinator.named("acks")
+        assert len(calls) == 3
+        assert all(call == calls[0] for call in calls)
+
+    play(scenario)
+
+
+def test_a_refusal_after_an_unknown_outcome_is_asked_about() -> None:
+    """The first copy counted and the transaction committed: the record is settled, although the last copy is refused."""
+
+    async def scenario(world: ChannelWorld) -> None:
+        await _working(world)
+        world.coordinator.after = [errors.NetworkError()]
+        world.coordinator.before = [None, errors.InvalidTxnStateError("it has ended")]
+        settling = asyncio.create_task(world.settle("w1", said(0, 1), transaction=NAMED))
+        await asyncio.sleep(0.01)
+        assert world.coordinator.of().pending == {KEY: {0, 1}}
+        world.coordinator.end(KEY, committed=True)
+        with pytest.raises(errors.InvalidTxnStateError):
+            await settling
+        assert await world.values("w2", max_wait_ms=3_000) == []
+        assert world.led.delivery.describe(world.led.now_ms()).in_transaction == 0
+
+    play(scenario)
+
+
+def test_nothing_is_concluded_while_a_call_is_on_its_way() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await _working(world)
+        world.coordinator.before = [errors.NetworkError() for _ in range(8)]
+        settling = asyncio.create_task(world.settle("w1", said(0, 1), transaction=NAMED))
+        assert await world.values("w2", max_wait_ms=1_500) == []
+        await settling
+        world.coordinator.end(KEY, committed=False)
+        assert await world.values("w2", max_wait_ms=3_000) == [b"0", b"1"]
+
+    play(scenario)
+
+
+def test_a_new_leader_knows_of_open_transactions() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await _working(world, 3)
+        await world.settle("w1", said(0, 1), transaction=NAMED)
+        await world.lead(epoch=2)
+        reply, payload = await world.receive("w2", max_wait_ms=1_000)
+        assert values_of(reply, payload) == [b"2"]
+        world.coordinator.end(KEY, committed=False)
+        reply, payload = await world.receive("w2", max_wait_ms=3_000)
+        assert values_of(reply, payload) == [b"0", b"1"]
+
+    play(scenario)
+
+
+def test_only_the_blocks_concerned_are_asked_for_and_questions_become_rare() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await _working(world)
+        before = len(world.coordinator.named("open"))
+        await world.settle("w1", said(0, 1), transaction=NAMED)
+        await asyncio.sleep(30)
+        asked = world.coordinator.named("open")[before:]
+        assert 25 <= len(asked) <= 40
+        assert all(list(request.blocks) == [0] for request in asked)
+        world.coordinator.end(KEY, committed=True)
+        await asyncio.sleep(2)
+        asked = len(world.coordinator.named("open"))
+        await asyncio.sleep(30)
+        assert len(world.coordinator.named("open")) == asked, "an idle channel asks nothing"
+
+    play(scenario)
+
+
+def test_a_repeated_call_of_the_same_transaction_is_fine() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await _working(world)
+        await world.settle("w1", said(0), transaction=NAMED)
+        await world.settle("w1", said(0), said(1), transaction=NAMED)
+        assert world.coordinator.of().pending == {KEY: {0, 1}}
+
+    play(scenario)

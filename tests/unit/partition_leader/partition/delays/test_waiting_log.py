@@ -1,0 +1,49 @@
+"""A piece of the waiting log says which records wait and which are done; nothing that a client writes looks like the latter."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog.core.batch.batch import encode_rows, iter_batches
+from oncelog.core.batch.header import BatchIdentity
+from oncelog.errors import CorruptMessageError
+from oncelog_partition_leader.partition.delays.waiting_log import done_batch, parse
+from oncelog_runtime.sim.disk import SimDisk
+from tests.unit.partition_leader.log_helpers import NOW_MS, TAG, contents, open_log, run, write
+from tests.unit.partition_leader.partition.delays.waiting_partition import OWN_PRODUCER, WaitingPartition
+
+OWN = BatchIdentity(TAG, OWN_PRODUCER, 0, 0)
+
+
+def test_it_tells_times_offsets_and_what_is_done() -> None:
+    async def test(disk: SimDisk) -> None:
+        partition = WaitingPartition(await open_log(disk))
+        partition.put((50, b"a"), (10, b"b"))
+        write(partition.log, done_batch([0], OWN, NOW_MS))
+        partition.put((5, b"c"))
+        batches = list(iter_batches(contents(partition.log)))
+        piece = parse(batches, 0, OWN_PRODUCER)
+        assert piece.offsets.tolist() == [0, 1, 3]
+        assert piece.due_ms.tolist() == [NOW_MS + 50, NOW_MS + 10, NOW_MS + 5]
+        assert piece.done == [0]
+        assert parse(batches, 1, OWN_PRODUCER).offsets.tolist() == [1, 3], "a part of the first batch was read before"
+        assert parse(batches, 0, OWN_PRODUCER + 1).offsets.tolist() == [0, 1, 2, 3], (
+            "another producer's batch is no done batch"
+        )
+
+    run(test)
+
+
+def test_nothing_says_nothing() -> None:
+    assert parse([], 0, OWN_PRODUCER).done == []
+    assert not len(parse([], 0, OWN_PRODUCER).offsets)
+
+
+def test_a_done_batch_of_another_form_is_refused() -> None:
+    async def test(disk: SimDisk) -> None:
+        partition = WaitingPartition(await open_log(disk))
+        write(partition.log, encode_rows([None], [b"seven"], OWN, timestamps_ms=[NOW_MS]))
+        with pytest.raises(CorruptMessageError):
+            parse(list(iter_batches(contents(partition.log))), 0, OWN_PRODUCER)
+
+    run(test)

@@ -1,0 +1,117 @@
+"""A request stands at every broker that may have something, and what does not pass is told."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from oncelog import errors
+from oncelog.client.work.message import ChannelMessage
+from oncelog.client.work.worker import Worker
+from tests.unit.sdk.client.fake_cluster import BROKERS, FakeCluster
+from tests.unit.sdk.client.reading import append
+from tests.unit.sdk.client.work.fake_channels import FakeChannels
+from tests.unit.sdk.client.work.working import at_work, values
+
+
+def test_a_deleted_channel_ends_the_worker(cluster: FakeCluster, channels: FakeChannels) -> None:
+    async def work(worker: Worker) -> None:
+        await asyncio.sleep(3)
+        channels.channel = None
+        for _ in range(2):
+            with pytest.raises(errors.UnknownChannelError):
+                await worker.getmany(timeout_ms=20_000)
+
+    at_work(cluster, work)
+
+
+def test_a_topic_that_is_created_again_ends_the_worker(cluster: FakeCluster, channels: FakeChannels) -> None:
+    async def work(worker: Worker) -> None:
+        cluster.create_again()
+        with pytest.raises(errors.UnknownTopicError, match="created again"):
+            await worker.getmany(timeout_ms=20_000)
+
+    at_work(cluster, work, {"metadata_max_age_ms": 1_000})
+
+
+def test_brokers_that_have_not_heard_of_a_new_channel_are_asked_again(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    channels.unaware = set(BROKERS)
+    append(cluster, [b"0"])
+
+    async def work(worker: Worker) -> None:
+        assert await worker.getmany(timeout_ms=500) == []
+        channels.unaware = set()
+        assert values(await worker.getmany(timeout_ms=1_000)) == [b"0"]
+
+    at_work(cluster, work)
+
+
+def test_no_more_comes_than_may_be_in_flight(cluster: FakeCluster, channels: FakeChannels) -> None:
+    for partition in (0, 1):
+        append(cluster, [b"%d" % i for i in range(30)], partition=partition)
+
+    async def work(worker: Worker) -> None:
+        got: list[ChannelMessage] = []
+        seen = 0
+        while seen < 60:
+            got += await worker.getmany(timeout_ms=1_000)
+            assert len(got) <= 7
+            await got.pop(0).ack()
+            seen += 1
+
+    at_work(cluster, work, max_in_flight=7)
+    assert channels.most_held <= 7
+    assert channels.most_granted <= 7
+
+
+def test_fewer_records_than_brokers_rotate(cluster: FakeCluster, channels: FakeChannels) -> None:
+    for partition in (0, 1):
+        append(cluster, [b"%d" % partition] * 10, partition=partition)
+
+    async def work(worker: Worker) -> None:
+        seen = []
+        async for message in worker:
+            seen.append(message.partition)
+            await message.ack()
+            if len(seen) == 20:
+                break
+        assert 0 in seen[:3]
+        assert 1 in seen[:3]
+
+    at_work(cluster, work, max_in_flight=1)
+    assert channels.most_held == channels.most_granted == 1
+
+
+def test_a_batch_that_cannot_be_read_is_told_once(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"0"])
+    log = next(iter(cluster.logs.values()))
+    good = log.batches[0]
+    log.batches[0] = good[:-1] + bytes([good[-1] ^ 1])
+
+    async def work(worker: Worker) -> None:
+        with pytest.raises(errors.CorruptMessageError):
+            await worker.getmany(timeout_ms=1_000)
+
+    at_work(cluster, work)
+
+
+def test_a_process_that_was_frozen_hands_out_nothing_that_may_be_anothers(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    """Its brokers give a silent worker up long before the deadlines of its records."""
+
+    append(cluster, [b"%d" % i for i in range(5)], partition=0)
+
+    async def work(worker: Worker) -> None:
+        (first,) = await worker.getmany(1)
+        receiver = worker._receiver
+        assert len(receiver.holding) > 1, "more has come, and waits to be handed out"
+        receiver._seen_ms -= 16_000  # nothing of the process has run for so long
+        receiver._look_at_clock()
+        places = [held.place for held in receiver.holding]
+        assert places == [first._held.place], "about what the caller has, the broker has the last word"
+
+    at_work(cluster, work, max_in_flight=5)

@@ -1,0 +1,255 @@
+"""What is said about records goes to their brokers in few calls, and each word has one end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from oncelog import errors
+from oncelog.client.work.message import ChannelMessage
+from oncelog.client.work.worker import Worker
+from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster, Lost
+from tests.unit.sdk.client.reading import append
+from tests.unit.sdk.client.work.fake_channels import CHANNEL, FakeChannels
+from tests.unit.sdk.client.work.working import at_work, received
+
+
+def test_many_are_settled_in_one_call_with_one_item(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"%d" % i for i in range(50)])
+
+    async def work(worker: Worker) -> None:
+        got: list[ChannelMessage] = []
+        while len(got) < 50:
+            got += await worker.getmany()
+        before = cluster.count("Settle")
+        await worker.ack(got)
+        assert cluster.count("Settle") == before + 1
+        assert [(i.first_offset, i.last_offset) for i in channels.settlements[-1].items] == [(0, 49)]
+
+    at_work(cluster, work)
+
+
+def test_words_of_many_tasks_go_together(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"%d" % i for i in range(40)])
+
+    async def work(worker: Worker) -> None:
+        got: list[ChannelMessage] = []
+        while len(got) < 40:
+            got += await worker.getmany()
+        before = cluster.count("Settle")
+        await asyncio.gather(*(message.ack() for message in got))
+        assert cluster.count("Settle") - before <= 6, "four may be on their way, what gathers meanwhile goes together"
+
+    at_work(cluster, work)
+    assert channels.settled() == list(range(40))
+
+
+def test_a_lost_answer_is_asked_for_again(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"0"])
+    cluster.fail("Settle", Lost())
+
+    async def work(worker: Worker) -> None:
+        (message,) = await worker.getmany()
+        await message.ack()
+        assert cluster.count("Settle") == 2
+
+    at_work(cluster, work, {"request_timeout_ms": 200})
+
+
+def test_a_copy_of_a_nack_is_no_failure(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"0"])
+    cluster.fail("Settle", Lost())
+
+    async def work(worker: Worker) -> None:
+        (message,) = await worker.getmany()
+        await message.nack(delay_ms=5_000)
+
+    at_work(cluster, work, {"request_timeout_ms": 200})
+
+
+def test_the_outcome_stays_unknown_at_the_deadline_and_it_may_be_said_again(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    append(cluster, [b"0"])
+    cluster.fail("Settle", *(errors.NetworkError() for _ in range(200)))
+
+    async def work(worker: Worker) -> None:
+        (message,) = await worker.getmany()
+        with pytest.raises(errors.NetworkError):
+            await message.ack()
+        cluster.faults.clear()
+        await message.ack()
+
+    at_work(cluster, work, {"default_api_timeout_ms": 1_000})
+
+
+def test_a_fail_over_brings_the_record_again_and_the_earlier_word_is_refused(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    append(cluster, [b"0"])
+
+    async def work(worker: Worker) -> None:
+        (message,) = await worker.getmany()
+        channels.fail_over(0, BROKERS[1])
+        with pytest.raises(errors.NotOwnerError):
+            await message.ack()
+        (again,) = await worker.getmany(timeout_ms=5_000)
+        await again.ack()
+
+    at_work(cluster, work)
+    assert channels.settled() == [0]
+
+
+def test_a_close_waits_for_what_was_said(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"0"])
+    saying: list[asyncio.Future[None]] = []
+
+    async def work(worker: Worker) -> None:
+        (message,) = await worker.getmany()
+        saying.append(asyncio.ensure_future(message.ack()))
+        await asyncio.sleep(0.0005)
+
+    at_work(cluster, work)
+    assert channels.settled() == [0]
+
+
+def test_a_transaction_that_commits_settles_and_one_that_aborts_brings_it_again(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    append(cluster, [b"0", b"1"])
+    append(cluster, [b"2"], partition=1)
+
+    async def whole(_: FakeCluster) -> None:
+        async with (
+            cluster.client() as client,
+            client.producer(transactional_id="t") as producer,
+            client.worker(TOPIC, channel=CHANNEL) as worker,
+        ):
+            got = await received(worker, 3)
+            async with producer.transaction() as txn:
+                await txn.ack(got[0])
+                await txn.ack(got[1:])
+                assert {message.state for message in got} == {"settled"}
+                assert worker.in_flight == 0
+                with pytest.raises(errors.IllegalStateError):
+                    await got[0].ack()
+            channels.end_transaction(txn.txn_no, is_committed=True)
+
+    cluster.run(whole)
+    assert (channels.settled(0), channels.settled(1)) == ([0, 1], [0])
+    asked = [request for request in channels.settlements if request.HasField("transaction")]
+    assert {(r.transaction.transactional_id, r.transaction.txn_no) for r in asked} == {("t", 1)}
+
+
+def test_a_refused_acknowledgement_fails_the_transaction(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"0", b"1"])
+
+    async def whole(_: FakeCluster) -> None:
+        async with (
+            cluster.client() as client,
+            client.producer(transactional_id="t") as producer,
+            client.worker(TOPIC, channel=CHANNEL) as worker,
+        ):
+            got = await received(worker, 2)
+            channels.parts[0].entries[1].worker = "another"
+            txn = await producer.begin_transaction()
+            with pytest.raises(errors.NotOwnerError):
+                await txn.ack(got)
+            assert [message.state for message in got] == ["held", "lost"]
+            with pytest.raises(errors.NotOwnerError):
+                await txn.commit()
+            await txn.abort()
+            assert txn.outcome == "aborted"
+            await got[0].ack()
+
+    cluster.run(whole)
+    assert channels.settled() == [0]
+
+
+def test_an_acknowledgement_in_a_transaction_follows_a_new_leader(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"0"])
+    cluster.fail("Settle", Lost(), errors.NetworkError())
+
+    async def whole(_: FakeCluster) -> None:
+        async with (
+            cluster.client(request_timeout_ms=100) as client,
+            client.producer(transactional_id="t") as producer,
+            client.worker(TOPIC, channel=CHANNEL) as worker,
+        ):
+            (message,) = await received(worker, 1)
+            async with producer.transaction() as txn:
+                await txn.ack(message)
+            assert txn.outcome == "committed"
+
+    cluster.run(whole)
+    assert len([r for r in channels.settlements if r.HasField("transaction")]) == 2
+
+
+def test_an_acknowledgement_whose_outcome_is_not_known_fails_the_transaction(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    append(cluster, [b"0"])
+    cluster.fail("Settle", *(errors.NetworkError() for _ in range(100)))
+
+    async def whole(_: FakeCluster) -> None:
+        async with (
+            cluster.client(default_api_timeout_ms=500) as client,
+            client.producer(transactional_id="t") as producer,
+            client.worker(TOPIC, channel=CHANNEL) as worker,
+        ):
+            (message,) = await received(worker, 1)
+            txn = await producer.begin_transaction()
+            with pytest.raises(errors.NetworkError):
+                await txn.ack(message)
+            await txn.abort()
+            assert (txn.outcome, message.state, worker.in_flight) == ("aborted", "lost", 0)
+
+    cluster.run(whole)
+
+
+def test_one_failure_leaves_the_others_done(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"0", b"1", b"2"])
+
+    async def work(worker: Worker) -> None:
+        got = await received(worker, 3)
+        channels.parts[0].entries[1].worker = "another"
+        with pytest.raises(errors.NotOwnerError):
+            await worker.ack(got)
+        assert [message.state for message in got] == ["settled", "lost", "settled"]
+
+    at_work(cluster, work)
+    assert channels.settled() == [0, 2]
+
+
+def test_a_definite_refusal_leaves_the_message_with_the_caller(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"0"])
+    cluster.fail("Settle", errors.InvalidRequestError("no"))
+
+    async def work(worker: Worker) -> None:
+        (message,) = await received(worker, 1)
+        with pytest.raises(errors.InvalidRequestError):
+            await message.ack()
+        assert message.state == "held"
+        await message.ack()
+
+    at_work(cluster, work)
+
+
+def test_nothing_is_settled_at_once(cluster: FakeCluster, channels: FakeChannels) -> None:
+    async def work(worker: Worker) -> None:
+        await worker.ack([])
+        assert cluster.count("Settle") == 0
+
+    at_work(cluster, work)
+
+
+def test_a_message_that_is_given_twice_is_told_once(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"0"])
+
+    async def work(worker: Worker) -> None:
+        (message,) = await received(worker, 1)
+        await worker.ack([message, message])
+
+    at_work(cluster, work)
+    assert channels.settled() == [0]

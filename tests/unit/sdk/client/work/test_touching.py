@@ -1,0 +1,41 @@
+"""A worker with `auto_touch` keeps its records as long as it lives."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from oncelog import errors
+from oncelog.client.work.worker import Worker
+from tests.unit.sdk.client.fake_cluster import FakeCluster
+from tests.unit.sdk.client.reading import append
+from tests.unit.sdk.client.work.fake_channels import FakeChannels
+from tests.unit.sdk.client.work.working import at_work, received
+
+
+def test_the_worker_touches_by_itself(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"0"])
+
+    async def work(worker: Worker) -> None:
+        (message,) = await worker.getmany()
+        await asyncio.sleep(10)
+        await message.ack()
+
+    at_work(cluster, work, ack_wait_ms=500, auto_touch=True)
+    assert channels.settled() == [0]
+
+
+def test_a_touch_that_fails_is_not_told(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"0"])
+
+    async def work(worker: Worker) -> None:
+        (message,) = await received(worker, 1)
+        entry = channels.parts[0].entries[0]
+        entry.worker, entry.deadline_s = "another", 1_000.0
+        await asyncio.sleep(1)
+        assert (message.state, worker.in_flight) == ("lost", 0)
+        with pytest.raises(errors.NotOwnerError):
+            await message.ack()
+
+    at_work(cluster, work, ack_wait_ms=500, auto_touch=True)

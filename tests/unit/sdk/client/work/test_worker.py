@@ -1,0 +1,154 @@
+"""A worker is given records, and each is its own until it has said what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from oncelog import errors
+from oncelog.client.client import Client
+from oncelog.client.work.message import ChannelMessage
+from oncelog.client.work.worker import Worker
+from tests.unit.sdk.client.fake_cluster import TOPIC, FakeCluster
+from tests.unit.sdk.client.reading import append
+from tests.unit.sdk.client.work.fake_channels import CHANNEL, FakeChannels
+from tests.unit.sdk.client.work.working import at_work, values
+
+
+def test_every_record_comes_once_and_is_settled(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"0", b"1", b"2"])
+    append(cluster, [b"3"], partition=1)
+
+    async def work(worker: Worker) -> None:
+        seen = []
+        async for message in worker:
+            assert message.deliveries == 1
+            assert message.timestamp_ms == 5
+            seen.append(message.value)
+            await message.ack()
+            assert message.state == "settled"
+            if len(seen) == 4:
+                break
+        assert sorted(seen) == [b"0", b"1", b"2", b"3"]
+        assert worker.in_flight == 0
+
+    at_work(cluster, work)
+    assert (channels.settled(0), channels.settled(1)) == ([0, 1, 2], [0])
+
+
+def test_a_record_that_comes_later_ends_the_wait(cluster: FakeCluster, channels: FakeChannels) -> None:
+    async def work(worker: Worker) -> None:
+        waiting = asyncio.ensure_future(worker.getmany(timeout_ms=5_000))
+        await asyncio.sleep(2)
+        append(cluster, [b"late"])
+        before = cluster.loop.time()
+        assert values(await waiting) == [b"late"]
+        assert cluster.loop.time() - before < 0.1
+
+    at_work(cluster, work)
+
+
+def test_nothing_comes_within_the_time(cluster: FakeCluster, channels: FakeChannels) -> None:
+    async def work(worker: Worker) -> None:
+        assert await worker.getmany(timeout_ms=300) == []
+
+    at_work(cluster, work)
+
+
+def test_a_close_gives_back_what_was_not_handed_out(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"%d" % i for i in range(10)])
+
+    async def work(worker: Worker) -> None:
+        async for message in worker:
+            await message.ack()
+            break
+
+    at_work(cluster, work)
+    assert channels.settled() == [0]
+    assert channels.in_flight() == []
+    assert all(entry.deliveries == 0 for entry in channels.parts[0].entries.values())
+    assert len(channels.left) == 2, "both brokers were told"
+
+
+def test_after_the_close_nothing_can_be_said(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"0"])
+
+    async def work(worker: Worker) -> None:
+        (message,) = await worker.getmany()
+        await worker.close()
+        with pytest.raises(errors.IllegalStateError):
+            await message.ack()
+        with pytest.raises(errors.IllegalStateError):
+            await worker.getmany()
+        assert [m async for m in worker] == []
+
+    at_work(cluster, work)
+
+
+def test_a_client_closes_its_workers(cluster: FakeCluster, channels: FakeChannels) -> None:
+    async def whole(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            worker = await client.worker(TOPIC, channel=CHANNEL).start()
+            waiting = asyncio.ensure_future(worker.getmany())
+            await asyncio.sleep(0.1)
+        assert worker.is_closed
+        assert await waiting == []
+
+    cluster.run(whole)
+
+
+def test_another_worker_gets_what_one_holds_by_a_claim(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"0", b"1"])
+
+    async def whole(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.worker(TOPIC, channel=CHANNEL) as first:
+            held: list[ChannelMessage] = []
+            while len(held) < 2:
+                held += await first.getmany()
+            async with client.worker(TOPIC, channel=CHANNEL) as second:
+                (taken,) = await second.claim(0, offsets=[1])
+                assert (taken.value, taken.deliveries, second.in_flight) == (b"1", 2, 1)
+                await taken.ack()
+                with pytest.raises(errors.NotOwnerError):
+                    await held[1].ack()
+                await held[0].ack()
+
+    cluster.run(whole)
+    assert channels.settled() == [0, 1]
+
+
+def test_what_is_wrong_with_a_call_is_said_at_once(cluster: FakeCluster, channels: FakeChannels) -> None:
+    async def whole(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            with pytest.raises(errors.InvalidRequestError):
+                client.worker(TOPIC, channel="no name")
+            with pytest.raises(errors.InvalidTopicError):
+                client.worker("no topic", channel=CHANNEL)
+            with pytest.raises(errors.ConfigError):
+                client.worker(TOPIC, channel=CHANNEL, max_in_flight=0)
+            with pytest.raises(errors.ConfigError, match="max_in_flight"):
+                client.worker(TOPIC, channel=CHANNEL, max_inflight=1)  # type: ignore[call-arg]
+            worker = client.worker(TOPIC, channel=CHANNEL)
+            with pytest.raises(errors.ConfigError):
+                await worker.getmany(max_records=0)
+            with pytest.raises(TypeError):
+                await worker.ack([b"0"])  # type: ignore[list-item]
+        with pytest.raises(TypeError, match="worker is made by a client"):
+            Worker(TOPIC)  # type: ignore[call-arg, arg-type]
+
+    cluster.run(whole)
+
+
+def test_a_client_option_is_the_workers_alone_and_the_channels_pause_is_no_client_option(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    async def whole(_: FakeCluster) -> None:
+        client: Client = cluster.client()
+        async with client, client.worker(TOPIC, channel=CHANNEL, retry_backoff_ms=7, client_id="a b") as worker:
+            assert worker.worker_id.startswith("a-b-")
+            assert channels.channel is not None
+            assert channels.channel.options.retry_backoff_ms == 7
+            assert client.config.retry_backoff_ms == 20
+
+    cluster.run(whole)
