@@ -16,6 +16,7 @@ from oncelog.client.admin.channel_descriptions import (
     CreatedChannel,
     PendingMessage,
 )
+from oncelog.client.admin.delay_admin import DelayedPartition
 from oncelog.client.admin.descriptions import (
     AlteredTopic,
     ClusterDescription,
@@ -358,6 +359,18 @@ class Admin(Wrapper[AsyncAdmin]):
     def describe_quota(self, subject: str = "") -> QuotaDescription:
         """Returns the limits that hold for a subject; empty: for the caller, which every caller may ask."""
         return self._run(self._inner.describe_quota(subject))
+
+    def cancel_delayed(self, topic: str, partition: int, offset: int) -> None:
+        """Takes a delayed record out before its time: when this returns, nobody will ever see it.
+
+        `topic`: the one it was sent to. `partition` and `offset`: where it waits, as `send` returned.
+        Raises `NotScheduledError` when it was delivered or cancelled before, or never waited.
+        """
+        self._run(self._inner.cancel_delayed(topic, partition, offset))
+
+    def describe_delayed(self, topic: str) -> list[DelayedPartition]:
+        """Returns what waits for each partition of a topic; nothing for a topic without delayed records."""
+        return self._run(self._inner.describe_delayed(topic))
 
     def create_channel(
         self,
