@@ -199,7 +199,7 @@ class Receiver:
         for item in records:
             record = item.record
             place = Place(record.partition, record.offset, item.delivery)
-            held = Held(place, broker, now, item.ack_wait_ms)
+            held = Held(place, broker, now, item.ack_wait_ms, self._partitions.leader_epoch(record.partition))
             earlier = self.holding.add(held)
             if earlier is not None:
                 self._outdated.append(earlier)

@@ -13,6 +13,7 @@ from oncelog.core.work.settlements import (
     Verdict,
     items_of,
     judge,
+    judge_at_new_leader,
     refusal_of,
 )
 
@@ -88,3 +89,11 @@ def test_the_first_call_that_is_refused_was_too_late(said: Said, refusal: Refusa
 )
 def test_a_copy_may_find_its_own_work_done(said: Said, refusal: Refusal, fate: Fate) -> None:
     assert judge(said, refusal, may_be_copy=True) is fate
+
+
+@pytest.mark.parametrize(
+    ("said", "fate"),
+    [(ACK, None), (NACK, Fate.DONE), (RELEASE, Fate.DONE), (TOUCH, Fate.NOT_OURS), (REJECT, Fate.NOT_OURS)],
+)
+def test_only_an_acknowledgement_is_told_to_a_new_leader(said: Said, fate: Fate | None) -> None:
+    assert judge_at_new_leader(said) is fate
