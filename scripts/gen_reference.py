@@ -340,7 +340,8 @@ def pages() -> dict[str, str]:
         "worker.md": _sdk_page(
             "Options of a worker",
             "Of `client.worker`, beside the topic and `channel`, the channel's name. Options of a [client](client.md) may be\n"
-            "given too, and count for this worker alone; `retry_backoff_ms` and `retry_backoff_max_ms` are the channel's.\n",
+            "given too, and count for this worker alone; `retry_backoff_ms` and `retry_backoff_max_ms` are those of the "
+            "channel.\n",
             "client.worker", "max.in.flight", sdk.WorkerConfig,
         ),
         "spark.md": _spark_page(),

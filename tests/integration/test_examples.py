@@ -56,6 +56,8 @@ def test_every_example_is_run_here() -> None:
         "once.py",
         "two_phase_sink.py",
         "spark_write.py",
+        "queue_worker.py",
+        "raw_channel.py",
     }
 
 
@@ -86,6 +88,20 @@ def test_each_order_becomes_one_invoice(cluster: LocalCluster) -> None:
 def test_invoices_are_written_once_though_workers_die(cluster: LocalCluster, tmp_path: Path) -> None:
     said = run("once.py", cluster, "example-once-orders", more=[str(tmp_path / "invoices.db")])
     assert said == ["workers: 4, invoices: 20, different ones: 20"]
+
+
+def test_tasks_are_shared_given_back_and_rejected(cluster: LocalCluster) -> None:
+    assert run("queue_worker.py", cluster, "example-mails") == [
+        "done: 20, twice: 0",
+        "left: 0, delivered again: 1, dead: 1",
+        "dead letter: mail 13, no such address",
+    ]
+
+
+def test_a_worker_needs_nothing_but_stubs(cluster: LocalCluster) -> None:
+    lines = run("raw_channel.py", cluster, "example-raw-tasks")
+    assert [line for line in lines if line.startswith("task")] == [f"task {i}, delivery 1" for i in range(5)]
+    assert {line for line in lines if line.startswith("settled")} == {"settled, 0 failed"}
 
 
 def test_a_batch_of_many_processes_of_which_one_dies_is_there_once(cluster: LocalCluster) -> None:

@@ -42,9 +42,20 @@ def blocks(section: str) -> list[tuple[str, str]]:
 
 def test_there_is_no_block_that_no_test_runs() -> None:
     first = [*blocks("Try it"), *blocks("Write and read"), *blocks("Share the work, and do it once")]
-    run = [*first, *blocks("Spark"), *blocks("Deploy")]
+    run = [*first, *blocks("Queues"), *blocks("Spark"), *blocks("Deploy")]
     assert BLOCK.findall(README) == run
-    assert [language for language, _ in run] == ["sh", "sh", "python", "sh", "python", "python", "python", "sh"]
+    assert [language for language, _ in run] == [
+        "sh",
+        "sh",
+        "python",
+        "sh",
+        "python",
+        "python",
+        "python",
+        "sh",
+        "python",
+        "sh",
+    ]
 
 
 # ---------------------------------------------------------------- what takes an hour, or a registry
@@ -164,6 +175,9 @@ def test_the_lines_work_in_their_order(shell: Shell) -> None:
     (_, groups), (_, once) = blocks("Share the work, and do it once")
     assert shell.python(groups) == "b'order 42 was paid'\nb'invoice for order 42'\n"
     assert shell.python(once) == "shipped: b'order 42 was paid'\n"
+    (_, worker), (_, describe) = blocks("Queues")
+    assert shell.python(worker) == "packing b'paid'\n"
+    assert "channel packing of orders: 0 not settled" in shell.sh(describe)
     ((_, spark),) = blocks("Spark")
     shown = shell.python(spark)
     assert re.findall(r"^\|42 +\|seen: (paid) ", shown, re.MULTILINE) == ["paid"], "what the SDK wrote to orders"

@@ -14,11 +14,14 @@ NAMES = ("a", "b", "c", "d", "e")
 
 @dataclass
 class World:
-    """Brokers as they are: what each allows the worker by the request that stands, and what the worker has of each."""
+    """Brokers as they are: what each allows the worker by the request that stands, and what the worker has of each, as the
+    broker counts it. A settlement is confirmed to the worker later.
+    """
 
     shares: Shares
     standing: dict[str, int] = field(default_factory=dict)
     held: dict[str, int] = field(default_factory=dict)
+    confirming: dict[str, int] = field(default_factory=dict)
     turns: list[str] = field(default_factory=list)  # who could give something when its request ended
 
     def ask(self) -> None:
@@ -46,6 +49,10 @@ class World:
     def settle(self, name: str) -> None:
         if self.held.get(name, 0):
             self.held[name] -= 1
+            self.confirming[name] = self.confirming.get(name, 0) + 1
+
+    def confirm(self, name: str) -> None:
+        for _ in range(self.confirming.pop(name, 0)):
             self.shares.let_go(name)
 
 
@@ -53,6 +60,7 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("answer"), st.sampled_from(NAMES), st.integers(0, 20)),
         st.tuples(st.just("settle"), st.sampled_from(NAMES), st.just(0)),
+        st.tuples(st.just("confirm"), st.sampled_from(NAMES), st.just(0)),
         st.tuples(st.just("brokers"), st.sampled_from(NAMES), st.integers(0, 4)),
     ),
     max_size=60,
@@ -71,6 +79,8 @@ def test_brokers_never_may_give_more_than_max_in_flight(
             world.answer(name, number)
         elif kind == "settle":
             world.settle(name)
+        elif kind == "confirm":
+            world.confirm(name)
         else:
             world.shares.set_brokers(NAMES[number:] if NAMES.index(name) % 2 else NAMES[: number + 1])
         world.ask()
@@ -89,6 +99,8 @@ def test_every_broker_gets_its_turn_when_what_is_held_is_settled(
             world.answer(name, number)
         elif kind == "settle":
             world.settle(name)
+        elif kind == "confirm":
+            world.confirm(name)
         world.ask()
     world.turns.clear()
     for _ in range(2 * count):  # every request ends, with much or with nothing, and everything that came is settled
@@ -98,5 +110,6 @@ def test_every_broker_gets_its_turn_when_what_is_held_is_settled(
         for name in brokers:
             while world.held.get(name, 0):
                 world.settle(name)
+            world.confirm(name)
             world.ask()
     assert set(world.turns) == set(brokers)

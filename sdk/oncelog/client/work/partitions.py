@@ -50,6 +50,10 @@ class Partitions:
         """Address of the leader; empty: none is known."""
         return self._metadata.leader(self.id_of(partition)).address or ""
 
+    def leader_epoch(self, partition: int) -> int:
+        """The epoch of that leader; -1: none is known."""
+        return self._metadata.leader(self.id_of(partition)).leader_epoch
+
     @property
     def numbers(self) -> range:
         """All partitions of the topic."""

@@ -208,7 +208,7 @@ class Receiver:
         for item in records:
             record = item.record
             place = Place(record.partition, record.offset, item.delivery, item.leader_epoch)
-            held = Held(place, broker, given_ms, item.ack_wait_ms)
+            held = Held(place, broker, given_ms, item.ack_wait_ms, item.leader_epoch)
             earlier = self.holding.add(held)
             if earlier is not None:
                 self._outdated.append(earlier)

@@ -2,7 +2,8 @@
 
 Rule 1: what waits for a broker goes in one call, at once: no timer. Meanwhile the next words gather.
 Rule 2: a call whose outcome is not known is repeated until `default_api_timeout_ms`: the broker knows a copy by its
-        records, which are settled then. Words about a partition whose leader has changed go to the new one.
+        records, which are settled then. Where the leader has changed, only acknowledgements go to the new one
+        (`judge_at_new_leader`).
 Rule 3: a word ends once: done, refused with its reason, or unknown. Records that are not this worker's any more are a
         `NotOwnerError`, and their worker's account is closed.
 """
@@ -28,6 +29,7 @@ from oncelog.core.work.settlements import (
     Verdict,
     items_of,
     judge,
+    judge_at_new_leader,
     refusal_of,
 )
 from oncelog.v1 import channel_pb2 as ch
@@ -158,20 +160,36 @@ class Settler:
         self._is_kicked = False
         rest: list[_Word] = []
         chosen: dict[str, list[_Word]] = {}
-        for word in self._queue:
+        waiting, self._queue = self._queue, []
+        for word in waiting:
+            if self._is_over_by_new_leader(word):
+                continue
             address = self._partitions.leader(word.held.place.partition)
             words = chosen.setdefault(address, [])
             if address and self._calls.get(address, 0) < _MOST_CALLS and len(words) < MOST_RECORDS:
                 words.append(word)
             else:
                 rest.append(word)
-        self._queue = rest
+        self._queue = [*rest, *self._queue]
         for address, words in chosen.items():
             if words:
                 self._start(address, words)
         if chosen.get("") is not None:
             self._try_later([], errors.LeaderNotAvailableError())
         self._look_idle()
+
+    def _is_over_by_new_leader(self, word: _Word) -> bool:
+        """Rule 2."""
+        held, partition = word.held, word.held.place.partition
+        address = self._partitions.leader(partition)
+        if not address or (address, self._partitions.leader_epoch(partition)) == (held.broker, held.leader_epoch):
+            return False
+        fate = judge_at_new_leader(word.said)
+        if fate is Fate.DONE:
+            self._done_with(word, now_ms())
+        elif fate is Fate.NOT_OURS:
+            self._not_ours(word)
+        return fate is not None
 
     def _start(self, address: str, words: list[_Word]) -> None:
         self._calls[address] = self._calls.get(address, 0) + 1
@@ -312,7 +330,9 @@ class Settler:
             for held in left:
                 by_leader.setdefault(self._partitions.leader(held.place.partition), []).append(held)
             calls: Iterable[Coroutine[object, None, errors.OncelogError | None]] = (
-                self._enter(address, some, name, deadline_ms) for address, some in by_leader.items()
+                self._enter(address, some[i : i + MOST_RECORDS], name, deadline_ms)
+                for address, some in by_leader.items()
+                for i in range(0, len(some), MOST_RECORDS)
             )
             ended = await asyncio.gather(*calls)
             passing = next((error for error in ended if error is not None and error.retriable), None)
@@ -379,7 +399,7 @@ class Settler:
         await asyncio.gather(*(self._leave(broker, by_broker.get(broker, []), deadline_ms) for broker in brokers))
 
     async def _leave(self, broker: str, records: list[Held], deadline_ms: int) -> None:
-        items = items_of((held.place, Said(Verdict.RELEASE)) for held in records)
+        items = items_of((held.place, Said(Verdict.RELEASE)) for held in records)[:MOST_RECORDS]  # it leaves: so do all
         try:
             await self._call(broker, [_item(item) for item in items], deadline_ms, leaves=True)
         except errors.OncelogError:

@@ -21,11 +21,23 @@ class Held:
     own.
     """
 
-    __slots__ = ("ack_wait_ms", "broker", "from_ms", "is_counted", "is_touched", "place", "state", "until_ms")
+    __slots__ = (
+        "ack_wait_ms",
+        "broker",
+        "from_ms",
+        "is_counted",
+        "is_touched",
+        "leader_epoch",
+        "place",
+        "state",
+        "until_ms",
+    )
 
-    def __init__(self, place: Place, broker: str, now_ms: int, ack_wait_ms: int) -> None:
+    def __init__(self, place: Place, broker: str, now_ms: int, ack_wait_ms: int, leader_epoch: int = -1) -> None:
         self.place = place
         self.broker = broker
+        self.leader_epoch = leader_epoch
+        """Of its partition, as the worker knew it when the record came."""
         self.ack_wait_ms = ack_wait_ms
         self.from_ms = now_ms
         self.until_ms = held_until_ms(now_ms, ack_wait_ms)

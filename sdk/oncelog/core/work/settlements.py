@@ -78,6 +78,17 @@ def items_of(told: Iterable[tuple[Place, Said]]) -> list[Item]:
     return found
 
 
+def judge_at_new_leader(said: Said) -> Fate | None:
+    """Returns the fate of a word about a record whose partition has another leader by now; None: it goes to that one.
+
+    Deliveries are counted anew there, so only an acknowledgement, whose work was done, may be told to it. What was given
+    back comes again by itself.
+    """
+    if said.verdict is Verdict.ACK:
+        return None
+    return Fate.DONE if said.verdict in (Verdict.NACK, Verdict.RELEASE) else Fate.NOT_OURS
+
+
 class Fate(Enum):
     """What became of a word about one record."""
 

@@ -1,7 +1,9 @@
 """How many records a worker may be given by each broker, so that all of them together never give it more than `max_in_flight`.
 
 Rule 1: a broker is committed to what it was allowed by the request that stands there, or to what the worker holds from it,
-        whichever is more. The sum over all brokers never exceeds `max_in_flight`.
+        whichever is more. No request makes the sum over all brokers exceed `max_in_flight`. What is being settled counts until
+        its broker has confirmed that; the broker counts it no longer, and may have sent the next record already. So for a
+        moment the sum here may be higher than what the brokers count, which never is above `max_in_flight`.
 Rule 2: a broker whose last request came back empty is idle. Its share is one record as long as there are enough for all,
         and the others have the rest in equal parts. It gets its part back with the first record that it sends.
 Rule 3: when there are more brokers than records, the shares rotate (as NSQ's clients do it): the broker that has waited the
@@ -87,11 +89,10 @@ class Shares:
 
     def asked(self, grant: Grant) -> None:
         """The request of a grant is on its way."""
-        broker, before = self._brokers[grant.broker], self.committed
+        broker = self._brokers[grant.broker]
         assert broker.may_be_asked
+        assert grant.max_in_flight <= broker.committed + max(0, self.max_in_flight - self.committed)
         broker.is_asked, broker.granted = True, grant.max_in_flight
-        assert self.committed <= max(before, self.max_in_flight), "a request never allows more than there is room for"
-        self.check()
 
     def answered(self, name: str, records: int) -> None:
         """The request there has ended and brought so many records."""
@@ -178,3 +179,4 @@ class Shares:
         for broker in self._brokers.values():
             assert min(broker.held, broker.granted) >= 0
             assert broker.is_asked or broker.granted == 0
+        assert min(self._former.values(), default=1) >= 1

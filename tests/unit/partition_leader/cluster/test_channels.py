@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
@@ -67,6 +68,21 @@ def test_a_name_that_is_taken_is_refused_or_told() -> None:
         with pytest.raises(errors.ChannelExistsError):
             await making.create(nonce="b")
         assert await making.create(nonce="c", if_not_exists=True, options={"max_deliveries": 5}) == (first, False)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("if_not_exists", [False, True])
+def test_of_two_creations_at_once_one_creates_and_the_other_may_try_again(if_not_exists: bool) -> None:
+    """Regression: workers that started together were told that their channel exists, although they did not mind."""
+
+    async def scenario(making: Making) -> None:
+        calls = [making.create(nonce=nonce, if_not_exists=if_not_exists) for nonce in ("a", "b")]
+        ended = await asyncio.gather(*calls, return_exceptions=True)
+        (created,) = [item for item in ended if not isinstance(item, BaseException)]
+        (error,) = [item for item in ended if isinstance(item, BaseException)]
+        assert isinstance(error, errors.RequestTimedOutError)
+        assert created == (making.there(), True)
 
     run(scenario)
 

@@ -253,3 +253,28 @@ def test_a_message_that_is_given_twice_is_told_once(cluster: FakeCluster, channe
 
     at_work(cluster, work)
     assert channels.settled() == [0]
+
+
+def test_what_is_given_back_after_a_fail_over_is_not_told_to_the_new_leader(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    append(cluster, [b"0", b"1", b"2"])
+
+    async def work(worker: Worker) -> None:
+        first, second, third = await received(worker, 3)
+        channels.fail_over(0, None)
+        given_back = asyncio.ensure_future(first.nack())
+        await asyncio.sleep(0.1)
+        channels.fail_over(0, BROKERS[1])
+        await given_back
+        with pytest.raises(errors.NotOwnerError):
+            await second.reject("no")
+        with pytest.raises(errors.NotOwnerError):
+            await third.touch()
+        assert [address for address, method, _ in cluster.calls if method == "Channels.Settle"] == [BROKERS[0]]
+        again = await received(worker, 3)
+        assert [message.deliveries for message in again] == [2, 2, 2]
+        await worker.ack(again)
+
+    at_work(cluster, work)
+    assert channels.settled() == [0, 1, 2]

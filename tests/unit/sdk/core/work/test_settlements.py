@@ -13,6 +13,7 @@ from oncelog.core.work.settlements import (
     Verdict,
     items_of,
     judge,
+    judge_at_new_leader,
     refusal_of,
 )
 
@@ -94,3 +95,11 @@ def test_deliveries_of_two_leaders_are_never_one_item() -> None:
     said = Said(Verdict.ACK)
     items = items_of([(Place(0, 1, 1, leader_epoch=3), said), (Place(0, 2, 1, leader_epoch=4), said)])
     assert [(item.first, item.last, item.leader_epoch) for item in items] == [(1, 1, 3), (2, 2, 4)]
+
+
+@pytest.mark.parametrize(
+    ("said", "fate"),
+    [(ACK, None), (NACK, Fate.DONE), (RELEASE, Fate.DONE), (TOUCH, Fate.NOT_OURS), (REJECT, Fate.NOT_OURS)],
+)
+def test_only_an_acknowledgement_is_told_to_a_new_leader(said: Said, fate: Fate | None) -> None:
+    assert judge_at_new_leader(said) is fate

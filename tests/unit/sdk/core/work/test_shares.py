@@ -120,3 +120,20 @@ def test_more_than_is_allowed_is_never_asked_for(max_in_flight: int) -> None:
     shares = made(max_in_flight, "a", "b", "c")
     asked(shares)
     assert shares.committed <= max_in_flight
+
+
+def test_a_broker_that_counts_less_than_the_worker_takes_nothing_from_the_others() -> None:
+    """Regression: it had settled a record and sent the next one before the settlement was confirmed, and nothing came any
+    more.
+    """
+    shares = made(2, "a", "b")
+    asked(shares)
+    shares.answered("a", 1)
+    assert asked(shares) == [Grant("a", 1, LONG_WAIT_MS)]
+    shares.answered("a", 1)
+    assert (shares.held, shares.committed) == (2, 3)
+    assert asked(shares) == [Grant("a", 1, LONG_WAIT_MS)]
+    shares.let_go("a")
+    shares.let_go("a")
+    shares.check()
+    assert shares.committed == 2
