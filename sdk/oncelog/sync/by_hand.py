@@ -166,7 +166,7 @@ class Writes(Wrapper[A], Generic[A, Key, Value]):
 
 
 class TransactionBase(Writes[AsyncTransaction[Key, Value], Key, Value]):
-    """What a transaction takes beside records."""
+    """Acknowledgements of a channel, which a transaction takes beside records."""
 
     def ack(self, messages: ChannelMessage | Iterable[ChannelMessage]) -> None:
         """Acknowledges messages of a channel's worker with this transaction. See `oncelog.Transaction.ack`."""

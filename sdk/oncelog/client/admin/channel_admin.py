@@ -261,7 +261,7 @@ class ChannelAdmin(AdminBase):
     async def _settle_claimed(
         self, where: PartitionId, claim: ch.ClaimRequest, claimed: list[ClaimedMessages], then: str, reason: str
     ) -> None:
-        """What it could not do is done by the deadline of the claim: then the records come again. Raises why."""
+        """Settles claimed records. Where that fails, the deadline of the claim does it: then the records come again. Raises why."""
         request = ch.SettleRequest(
             topic_id=claim.topic_id,
             channel=claim.channel,

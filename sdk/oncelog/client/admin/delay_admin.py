@@ -1,4 +1,4 @@
-"""What waits for its time, and taking it out."""
+"""Administration of delayed records: which wait for their time, and how to take one out."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Inbox:
         return True
 
     def take_all(self) -> list[ChannelMessage]:
-        """What nobody was given, for a close."""
+        """Returns the messages that were not handed out, for a close."""
         rest = [*self._messages]
         self._messages.clear()
         return rest

@@ -98,7 +98,7 @@ class ChannelMessage(StaysHere):
 
 
 def nack_of(delay_ms: int | None) -> Said:
-    """What a NACK with this delay says. Raises `InvalidDelayError`."""
+    """Returns the word for a NACK with this delay. Raises `InvalidDelayError`."""
     if delay_ms is not None and (type(delay_ms) is not int or not 0 <= delay_ms <= NACK_DELAY_MS_MAX):
         raise InvalidDelayError(f"delay_ms is 0 to {NACK_DELAY_MS_MAX}, a day", given=delay_ms)
     return Said(Verdict.NACK, CHANNEL_PAUSE if delay_ms is None else delay_ms)

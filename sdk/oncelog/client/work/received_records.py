@@ -32,7 +32,7 @@ class Received(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What an answer gives."""
+    """The records of an answer."""
 
     records: list[Received]
     unread: int

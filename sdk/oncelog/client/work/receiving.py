@@ -218,7 +218,7 @@ class Receiver:
         return found
 
     def claimed(self, broker: str, reply: ch.ReceiveReply, payload: Buffer, asked_ms: int) -> list[ChannelMessage]:
-        """What was taken from other workers, for the caller, who asked at `asked_ms`. Raises why it cannot be read."""
+        """Returns what was taken from other workers by a caller who asked at `asked_ms`. Raises why it cannot be read."""
         answer = self._reader.read(reply, payload, self._context.clock.now_ms())
         messages = self.took(broker, answer.records, given_at_ms(now_ms(), asked_ms, reply.waited_ms))
         self.shares.took(broker, len(messages))

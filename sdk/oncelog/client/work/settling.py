@@ -38,7 +38,7 @@ from oncelog.wire import methods
 from oncelog.wire.wire_errors import from_detail
 
 _MOST_CALLS: Final = 4
-"""Of one broker at a time."""
+"""The most calls that are under way to one broker."""
 _NOT_KNOWN: Final = "no broker confirmed it in time: whether it is settled is not known; say it again"
 
 

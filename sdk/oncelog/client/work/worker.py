@@ -64,7 +64,7 @@ class Worker(StaysHere):
         self.channel = check_channel_name(channel)
         name = re.sub(r"[^a-zA-Z0-9._-]", "-", context.config.client_id)[:_NAME_CHARACTERS]
         self.worker_id = f"{name}-{context.nonce()}"
-        """What this worker is called at the brokers; new for each start."""
+        """The name of this worker at the brokers; new for each start."""
         self.expired_count = 0
         """How many records were acknowledged unseen, since their time to live had passed."""
         self._context = context

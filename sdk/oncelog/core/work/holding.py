@@ -37,7 +37,7 @@ class Held:
         self.place = place
         self.broker = broker
         self.leader_epoch = leader_epoch
-        """Of its partition, as the worker knew it when the record came."""
+        """The epoch of the leader that delivered it."""
         self.ack_wait_ms = ack_wait_ms
         self.from_ms = now_ms
         self.until_ms = held_until_ms(now_ms, ack_wait_ms)

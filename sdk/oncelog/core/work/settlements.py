@@ -1,4 +1,4 @@
-"""What waits to be told to a broker, in as few words as possible: neighbouring records with one verdict are one item.
+"""Settlements that wait for a broker, in as few items as possible: neighbouring records with one verdict are one item.
 
 Rule 1: everything that waits goes in one call, up to `MOST_RECORDS`; the order in which it was said is kept between calls.
 Rule 2: records are joined when partition, epoch, delivery and all that is said about them are the same, and no offset lies
@@ -14,7 +14,7 @@ from enum import Enum, IntEnum
 from typing import Final, NamedTuple
 
 MOST_RECORDS: Final = 10_000
-"""Of one call."""
+"""The most records of one call."""
 REASON_CHARACTERS_MAX: Final = 1_024
 NACK_DELAY_MS_MAX: Final = 86_400_000
 CHANNEL_PAUSE: Final = -1
@@ -22,7 +22,7 @@ CHANNEL_PAUSE: Final = -1
 
 
 class Verdict(IntEnum):
-    """What a worker says about a record; the numbers are those of channel.proto."""
+    """A word of a worker about a record; the numbers are those of channel.proto."""
 
     ACK = 1
     NACK = 2
@@ -32,13 +32,13 @@ class Verdict(IntEnum):
 
 
 class Said(NamedTuple):
-    """What is said about a record."""
+    """A verdict, with its details."""
 
     verdict: Verdict
     delay_ms: int = CHANNEL_PAUSE
-    """Of a NACK."""
+    """The delay of a NACK, in milliseconds."""
     reason: str = ""
-    """Of a REJECT."""
+    """The reason of a REJECT."""
 
 
 class Place(NamedTuple):
@@ -90,7 +90,7 @@ def judge_at_new_leader(said: Said) -> Fate | None:
 
 
 class Fate(Enum):
-    """What became of a word about one record."""
+    """The fate of a word about one record."""
 
     DONE = "done"
     NOT_OURS = "not ours"

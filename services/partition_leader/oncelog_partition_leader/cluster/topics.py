@@ -66,7 +66,7 @@ _INTERNAL_OPTIONS: Final = {
 }
 """The options of the cluster's own topics, besides `min_insync_replicas`."""
 _WAITING_OPTIONS: Final = {"cleanup_policy": "delete", "retention_bytes": "-1", "retention_ms": "-1"}
-"""Of waiting topics: the scheduler of a partition alone knows which records are needed, and deletes the others."""
+"""The options of waiting topics: the scheduler of a partition alone knows which records are needed, and deletes the others."""
 _OPTIONS_OF_WAITING: Final = ("flush_mode", "max_message_bytes", "min_insync_replicas")
 """A waiting topic has these from its topic."""
 

@@ -1,7 +1,7 @@
 """Counts the unary calls whose request has not arrived completely, and refuses further ones above two limits.
 
 Rule 1: a call counts from its beginning until its request is there, or never will be; afterwards other limits apply.
-Rule 2: a refused call changes nothing, and its request is never read: nobody keeps bytes or objects for it.
+Rule 2: a refused call changes nothing, and its request is never read: no bytes or objects are kept for it.
 Rule 3: one address cannot take all places, so the others still get in.
 """
 

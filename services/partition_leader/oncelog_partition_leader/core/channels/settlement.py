@@ -21,7 +21,7 @@ NO_DELIVERY: Final = (1 << 31) - 1
 
 
 class Verdict(IntEnum):
-    """What a worker says about records that it holds; the numbers are those of channel.proto."""
+    """A word of a worker about records that it holds; the numbers are those of channel.proto."""
 
     ACK = 1
     """Done: they never come again."""
@@ -43,9 +43,9 @@ class Settlement(NamedTuple):
     delivery: int
     verdict: Verdict = Verdict.ACK
     delay_ms: int = CHANNEL_PAUSE
-    """Of a NACK: 0 to a day, or `CHANNEL_PAUSE`."""
+    """The delay of a NACK: 0 to a day, or `CHANNEL_PAUSE`."""
     reason: str = ""
-    """Of a REJECT: for the dead letter."""
+    """The reason of a REJECT, for the dead letter."""
     leader_epoch: int = 0
     """In which the records were delivered: two leaders may count the same deliveries of a record to the same worker."""
 

@@ -1,4 +1,4 @@
-"""What waits to be written to the coordinator, in the order in which it came, one write at a time.
+"""The queue of what waits to be written to the coordinator, in the order in which it came, one write at a time.
 
 Rule 1: at most one write is outstanding. A number is given to a write when it is begun, so whoever waits for it knows the
     number from the start (`number`), and every number given is written: a seek empties writes, and takes none out.

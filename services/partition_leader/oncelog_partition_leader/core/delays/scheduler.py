@@ -29,7 +29,7 @@ MOVE_RECORDS_MAX: Final = 5_000
 
 
 class Summary(NamedTuple):
-    """What waits, for operators."""
+    """A summary of what waits, for operators."""
 
     waiting: int
     next_due_ms: int

@@ -97,7 +97,7 @@ class TimingWheel:
         self._far_numbers: list[int] = []
         self._spills: list[Spill] = []
         self._reached_ms = 0
-        """What is due before this is in near slots."""
+        """Pairs that are due before this are in near slots."""
 
     def add(self, pairs: Pairs, now_ms: int) -> None:
         """Adds pairs; what is due already is handed out by the next `due`."""

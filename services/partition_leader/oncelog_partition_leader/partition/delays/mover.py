@@ -78,7 +78,7 @@ class Mover:
 
     @property
     def producer_id(self) -> int:
-        """Who writes the done batches of this partition, in every session."""
+        """The id of the producer that writes the done batches of this partition, in every session."""
         return self._session.producer_id
 
     async def begin(self) -> None:

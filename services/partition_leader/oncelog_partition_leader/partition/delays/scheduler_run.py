@@ -41,7 +41,7 @@ _KEEP_EVERY: Final = 100
 
 
 class DelaySurroundings(NamedTuple):
-    """What a run needs of its broker."""
+    """The parts of the broker that a run needs."""
 
     transport: Transport
     view: ClusterView
@@ -209,4 +209,4 @@ class SchedulerRun:
 
 
 RESTARTS: Final = (SessionLostError, LostBucketError)
-"""What ends a run, after which another one begins."""
+"""The errors that end a run, after which another one begins."""

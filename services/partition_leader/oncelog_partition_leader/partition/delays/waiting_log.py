@@ -1,4 +1,4 @@
-"""What a piece of a waiting partition says: records that wait, and records that are done.
+"""Reads pieces of a waiting partition, which say which records wait, and records that are done.
 
 Rule 1: the batches of the scheduler's own producer id are done batches; no client can use that id. A done batch has one record,
         whose value is the offsets, 8 bytes each, little-endian.

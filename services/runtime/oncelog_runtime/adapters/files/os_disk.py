@@ -53,7 +53,7 @@ class OsDisk:
         self._sync_pool = ThreadPoolExecutor(sync_threads, thread_name_prefix="disk-sync")
         self._work_pool = ThreadPoolExecutor(work_threads, thread_name_prefix="disk-work")
         self._alone: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """One at a time: the writers of a small file, and the syncs of a directory. Locks that nobody holds are forgotten."""
+        """One at a time: the writers of a small file, and the syncs of a directory. Locks that are free are forgotten."""
         self._dir_syncs: dict[str, asyncio.Task[None]] = {}
         """Syncs of directories that have not begun."""
         self.slow_writes = 0
@@ -157,7 +157,7 @@ class OsDisk:
     async def _sync_dir_next(self, full: str) -> None:
         alone = self._alone.setdefault(full, asyncio.Lock())
         async with alone:
-            del self._dir_syncs[full]  # it begins now: whoever comes later needs another one
+            del self._dir_syncs[full]  # it begins now: later callers need another one
             await asyncio.get_running_loop().run_in_executor(self._sync_pool, _sync_directory, full)
 
     async def run(self, work: Callable[[], T]) -> T:

@@ -1,6 +1,6 @@
 """Reads the request of a unary call, and refuses the call before that where too many requests have not arrived.
 
-gRPC's own way asks nobody before the whole request is there: ten thousand calls whose requests never end are ten
+gRPC's own way asks for no permission before the whole request is there: ten thousand calls whose requests never end are ten
 thousand tasks, each with its bytes. So unary methods are served like methods with a stream of requests, of which
 the first one is read. On the wire these are the same.
 

@@ -152,7 +152,7 @@ def _produce_records(request: f.TopicRecords) -> Iterator[Alternatives]:
 
 
 def _create_topic(request: f.OfTopic) -> Iterator[Alternatives]:
-    """Whoever may write to a topic may have its waiting topic made."""
+    """A principal that may write to a topic may have its waiting topic made."""
     if request.topic.startswith(WAITING_PREFIX):
         yield _one(_O.WRITE, _R.TOPIC, request.topic)
         return
