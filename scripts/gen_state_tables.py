@@ -119,7 +119,7 @@ TABLES: Final = (
     Table("link-caller", "oncelog.link.link_states", "CLIENT_TRANSITIONS", by_incident),
     Table("link-server", "oncelog.link.link_states", "SERVER_TRANSITIONS", by_incident),
     Table("batch-attempt", "oncelog.core.produce.attempt", "ATTEMPT_TRANSITIONS", by_incident),
-    Table("channel-record", "oncelog_partition_leader.core.channels.record_states", "TRANSITIONS", by_pair),
+    Table("channel-record", "oncelog_partition_leader.core.channels.record.record_states", "TRANSITIONS", by_pair),
 )
 
 

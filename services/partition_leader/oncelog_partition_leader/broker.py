@@ -21,12 +21,12 @@ from oncelog_partition_leader.core.cluster.capacity import partitions_for
 from oncelog_partition_leader.core.log.folders import Folder
 from oncelog_partition_leader.log.data_dir.custody import Custody
 from oncelog_partition_leader.log.data_dir.forgotten_partitions import forgotten, held_logs
-from oncelog_partition_leader.partition.channels.batch_cutting import Unpacked
 from oncelog_partition_leader.partition.channels.coordinator_calls import ChannelCoordinators
 from oncelog_partition_leader.partition.channels.dead_letters import LetterWriter
 from oncelog_partition_leader.partition.channels.ephemeral import EphemeralChannels
 from oncelog_partition_leader.partition.channels.host import ChannelHost
 from oncelog_partition_leader.partition.channels.led_channel import Surroundings
+from oncelog_partition_leader.partition.channels.reading.batch_cutting import Unpacked
 from oncelog_partition_leader.partition.compactor import Compactor
 from oncelog_partition_leader.partition.coordinator_client import Coordinators
 from oncelog_partition_leader.partition.delays.delay_host import DelayHost
@@ -39,12 +39,12 @@ from oncelog_partition_leader.replication.follower import Follower
 from oncelog_partition_leader.replication.replica_manager import ReplicaManager
 from oncelog_partition_leader.rpc.admin_service import AdminService
 from oncelog_partition_leader.rpc.broker_collector import BrokerCollector
-from oncelog_partition_leader.rpc.channel_admin_service import ChannelAdminService
-from oncelog_partition_leader.rpc.channel_collector import ChannelCollector
-from oncelog_partition_leader.rpc.channel_inspection import ChannelInspection
-from oncelog_partition_leader.rpc.channel_service import ChannelService
+from oncelog_partition_leader.rpc.channels.channel_admin_service import ChannelAdminService
+from oncelog_partition_leader.rpc.channels.channel_collector import ChannelCollector
+from oncelog_partition_leader.rpc.channels.channel_inspection import ChannelInspection
+from oncelog_partition_leader.rpc.channels.channel_service import ChannelService
+from oncelog_partition_leader.rpc.channels.delay_service import DelayService
 from oncelog_partition_leader.rpc.coordinator_signpost import CoordinatorSignpost
-from oncelog_partition_leader.rpc.delay_service import DelayService
 from oncelog_partition_leader.rpc.fetch import Reader
 from oncelog_partition_leader.rpc.get_metadata import MetadataService
 from oncelog_partition_leader.rpc.operations_service import OperationsService

@@ -19,17 +19,17 @@ from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.appends.commands import AppendBatch, Written
 from oncelog_partition_leader.log.log_config import LogConfig
 from oncelog_partition_leader.log.topic_config import TopicConfig
-from oncelog_partition_leader.partition.channels.batch_cutting import Unpacked
 from oncelog_partition_leader.partition.channels.coordinator_calls import ChannelCoordinators
 from oncelog_partition_leader.partition.channels.dead_letters import LetterWriter
 from oncelog_partition_leader.partition.channels.ephemeral import EphemeralChannels
 from oncelog_partition_leader.partition.channels.host import ChannelHost
 from oncelog_partition_leader.partition.channels.led_channel import LedChannel, Surroundings
+from oncelog_partition_leader.partition.channels.reading.batch_cutting import Unpacked
 from oncelog_partition_leader.partition.channels.wire_state import merged, settled_in
 from oncelog_partition_leader.partition.leadership import Leadership
 from oncelog_partition_leader.partition.partition import LocalPartition
-from oncelog_partition_leader.rpc.channel_inspection import ChannelInspection
-from oncelog_partition_leader.rpc.channel_service import ChannelService
+from oncelog_partition_leader.rpc.channels.channel_inspection import ChannelInspection
+from oncelog_partition_leader.rpc.channels.channel_service import ChannelService
 from oncelog_runtime.metadata import cluster_keys as keys
 from oncelog_runtime.metadata.channel_values import START_EARLIEST, Channel, ChannelOptions
 from oncelog_runtime.metadata.cluster_view import ClusterView

@@ -261,7 +261,7 @@ class ChannelAdmin(AdminBase):
     async def _settle_claimed(
         self, where: PartitionId, claim: ch.ClaimRequest, claimed: list[ClaimedMessages], then: str, reason: str
     ) -> None:
-        """Settles claimed records. Where that fails, the deadline of the claim does it: then the records come again. Raises why."""
+        """Settles claimed records. Raises why it could not: then they come again after the deadline of the claim."""
         request = ch.SettleRequest(
             topic_id=claim.topic_id,
             channel=claim.channel,

@@ -29,10 +29,10 @@ from oncelog.client.consume.group.group_offsets import GroupOffsets
 from oncelog.client.consume.group.group_reading import Callbacks, GroupReading, OnPartitions
 from oncelog.client.consume.group.one_reader import OneReader
 from oncelog.client.consume.handout import Handout
+from oncelog.client.consume.observe.read_trace import read_observer
 from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, as_partition, as_partitions
 from oncelog.client.consume.polling import Polling
 from oncelog.client.consume.positions import Positions
-from oncelog.client.consume.read_trace import read_observer
 from oncelog.client.consume.record_reader import RecordReader
 from oncelog.client.consume.seeking import Seeking
 from oncelog.client.home.closing import Closing

@@ -20,13 +20,13 @@ from oncelog.client.home.context import Context, now_ms
 from oncelog.client.home.made_by_client import refuse_direct
 from oncelog.client.home.stays_here import StaysHere
 from oncelog.client.produce import unclosed
-from oncelog.client.produce.delayed import DelayedRecords
 from oncelog.client.produce.delivery import BatchDelivery, Delivery, RecordMetadata
 from oncelog.client.produce.handover import Handover
 from oncelog.client.produce.sender import Sender
 from oncelog.client.produce.transactions.transaction import Transaction
 from oncelog.client.produce.writer import Headers, Message, Writer
 from oncelog.client.routing.calls import Caller
+from oncelog.client.routing.delayed import DelayedRecords
 from oncelog.client.routing.metadata import Metadata
 from oncelog.config import ProducerConfig
 from oncelog.core.batch.identity import NOBODY, Identity, believed

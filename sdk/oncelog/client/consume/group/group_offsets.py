@@ -11,8 +11,8 @@ import logging
 from collections.abc import Callable, Iterable
 
 from oncelog import errors
+from oncelog.client.consume.observe.read_observer import ReadObserver
 from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, Offsets, offset_entries
-from oncelog.client.consume.read_observer import ReadObserver
 from oncelog.client.home.context import Context
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata

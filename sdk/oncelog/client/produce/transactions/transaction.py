@@ -45,7 +45,6 @@ from oncelog import errors
 from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, offset_entries
 from oncelog.client.home.context import Context, now_ms
 from oncelog.client.home.stays_here import StaysHere
-from oncelog.client.produce.delayed import DelayedRecords
 from oncelog.client.produce.delivery import BatchDelivery, Delivery
 from oncelog.client.produce.handover import Handover
 from oncelog.client.produce.observer import TransactionObserver
@@ -56,6 +55,7 @@ from oncelog.client.produce.transactions.transaction_calls import TakesAcks, Tra
 from oncelog.client.produce.transactions.txn_names import end_wait
 from oncelog.client.produce.writer import Headers, Message, Writer
 from oncelog.client.routing.calls import Caller
+from oncelog.client.routing.delayed import DelayedRecords
 from oncelog.client.routing.metadata import Metadata, created_again
 from oncelog.config import ProducerConfig
 from oncelog.core.batch.identity import Identity

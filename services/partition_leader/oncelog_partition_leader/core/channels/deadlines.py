@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from oncelog_partition_leader.core.channels.entry import Entry
 from oncelog_partition_leader.core.channels.offset_ranges import OffsetRange
+from oncelog_partition_leader.core.channels.record.entry import Entry
 
 _SLACK: Final = 4_096
 

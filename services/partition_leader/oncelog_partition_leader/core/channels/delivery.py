@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from oncelog_partition_leader.core.channels.entry import Entry
-from oncelog_partition_leader.core.channels.fates import Counts, Fates
 from oncelog_partition_leader.core.channels.offset_ranges import OffsetRange
 from oncelog_partition_leader.core.channels.open_transactions import OpenTransactions
 from oncelog_partition_leader.core.channels.pending_list import PendingRecord, pending_records
-from oncelog_partition_leader.core.channels.record_states import RecordState
-from oncelog_partition_leader.core.channels.records import Records
+from oncelog_partition_leader.core.channels.record.entry import Entry
+from oncelog_partition_leader.core.channels.record.fates import Counts, Fates
+from oncelog_partition_leader.core.channels.record.record_states import RecordState
+from oncelog_partition_leader.core.channels.record.records import Records
 from oncelog_partition_leader.core.channels.settlement import Claim, Dead, Refused, Settlement, Taken
 from oncelog_partition_leader.core.channels.settling import Settling
 from oncelog_partition_leader.core.channels.stored_state import Retried, Stored, StoredPending, Write

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from oncelog.errors import InvalidRequestError, NotOwnerError
-from oncelog_partition_leader.core.channels.entry import Entry
-from oncelog_partition_leader.core.channels.fates import Fates
 from oncelog_partition_leader.core.channels.offset_ranges import OffsetRange, OffsetRanges
-from oncelog_partition_leader.core.channels.record_states import RecordState
-from oncelog_partition_leader.core.channels.records import Records
+from oncelog_partition_leader.core.channels.record.entry import Entry
+from oncelog_partition_leader.core.channels.record.fates import Fates
+from oncelog_partition_leader.core.channels.record.record_states import RecordState
+from oncelog_partition_leader.core.channels.record.records import Records
 from oncelog_partition_leader.core.channels.settlement import MAX_SETTLED_AT_ONCE, Settlement, Verdict
 from oncelog_partition_leader.core.channels.stored_state import StoredPending
 from oncelog_partition_leader.core.channels.window import Window

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from oncelog_partition_leader.core.channels.burial import EXHAUSTED
-from oncelog_partition_leader.core.channels.entry import Entry
-from oncelog_partition_leader.core.channels.fates import Fates
-from oncelog_partition_leader.core.channels.record_states import RecordState
-from oncelog_partition_leader.core.channels.records import Records
+from oncelog_partition_leader.core.channels.record.burial import EXHAUSTED
+from oncelog_partition_leader.core.channels.record.entry import Entry
+from oncelog_partition_leader.core.channels.record.fates import Fates
+from oncelog_partition_leader.core.channels.record.record_states import RecordState
+from oncelog_partition_leader.core.channels.record.records import Records
 from oncelog_partition_leader.core.channels.settled_lately import SettledLately
 from oncelog_partition_leader.core.channels.settlement import CHANNEL_PAUSE, Claim, Refused, Settlement, Taken, Verdict
 from oncelog_partition_leader.core.channels.window import Window

@@ -11,11 +11,11 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from oncelog_partition_leader.core.channels.entry import Entry
 from oncelog_partition_leader.core.channels.key_order import NO_KEY
 from oncelog_partition_leader.core.channels.offset_ranges import OffsetRange, OffsetRanges
-from oncelog_partition_leader.core.channels.record_states import RecordState
-from oncelog_partition_leader.core.channels.records import Records
+from oncelog_partition_leader.core.channels.record.entry import Entry
+from oncelog_partition_leader.core.channels.record.record_states import RecordState
+from oncelog_partition_leader.core.channels.record.records import Records
 from oncelog_partition_leader.core.channels.stored_state import Stored
 from oncelog_partition_leader.core.producers.transactions import TxnName
 

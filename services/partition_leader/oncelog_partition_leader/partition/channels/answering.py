@@ -21,10 +21,10 @@ from oncelog.v1 import types_pb2
 from oncelog.wire.wire_errors import to_detail
 from oncelog_partition_leader.core.channels.offset_ranges import OffsetRanges
 from oncelog_partition_leader.core.channels.settlement import Settlement, Taken, Verdict
-from oncelog_partition_leader.partition.channels.batch_cutting import Unpacked, is_worth_cutting
-from oncelog_partition_leader.partition.channels.committed_reading import read_log, visible_end
 from oncelog_partition_leader.partition.channels.led_channel import LedChannel
-from oncelog_partition_leader.partition.channels.supply import runs_of
+from oncelog_partition_leader.partition.channels.reading.batch_cutting import Unpacked, is_worth_cutting
+from oncelog_partition_leader.partition.channels.reading.committed_reading import read_log, visible_end
+from oncelog_partition_leader.partition.channels.reading.supply import runs_of
 from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_runtime.serving.admission import Admission
 

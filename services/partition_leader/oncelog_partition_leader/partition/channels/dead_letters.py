@@ -21,8 +21,8 @@ from oncelog.wire import methods
 from oncelog.wire.wire_errors import from_detail
 from oncelog_partition_leader.core.appends.commands import ACKS_ALL
 from oncelog_partition_leader.core.channels.settlement import Dead
-from oncelog_partition_leader.partition.channels.batch_cutting import Unpacked
-from oncelog_partition_leader.partition.channels.committed_reading import read_one
+from oncelog_partition_leader.partition.channels.reading.batch_cutting import Unpacked
+from oncelog_partition_leader.partition.channels.reading.committed_reading import read_one
 from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS
 from oncelog_runtime.metadata.cluster_view import ClusterView

@@ -22,14 +22,14 @@ from oncelog.errors import (
 )
 from oncelog.ports import WallClock
 from oncelog_partition_leader.core.channels.delivery import Counts, Delivery
-from oncelog_partition_leader.partition.channels.batch_cutting import Unpacked
 from oncelog_partition_leader.partition.channels.burials import Burials
-from oncelog_partition_leader.partition.channels.committed_reading import visible_end
 from oncelog_partition_leader.partition.channels.coordinator_calls import ChannelCoordinators
 from oncelog_partition_leader.partition.channels.dead_letters import LetterWriter
 from oncelog_partition_leader.partition.channels.opening import Opening
+from oncelog_partition_leader.partition.channels.reading.batch_cutting import Unpacked
+from oncelog_partition_leader.partition.channels.reading.committed_reading import visible_end
+from oncelog_partition_leader.partition.channels.reading.supply import Supply
 from oncelog_partition_leader.partition.channels.state_writer import StateWriter
-from oncelog_partition_leader.partition.channels.supply import Supply
 from oncelog_partition_leader.partition.channels.transaction_acks import TransactionAcks
 from oncelog_partition_leader.partition.channels.wire_state import ChannelPlace
 from oncelog_partition_leader.partition.leadership import Leadership

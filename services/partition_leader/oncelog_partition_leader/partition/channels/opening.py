@@ -19,8 +19,8 @@ from oncelog.errors import ErrorCode, OncelogError
 from oncelog.ports import WallClock
 from oncelog_partition_leader.core.channels.delivery import Delivery
 from oncelog_partition_leader.core.channels.stored_state import Stored, Write
-from oncelog_partition_leader.partition.channels.committed_reading import visible_end
 from oncelog_partition_leader.partition.channels.coordinator_calls import ChannelCoordinators, pause_ms
+from oncelog_partition_leader.partition.channels.reading.committed_reading import visible_end
 from oncelog_partition_leader.partition.channels.wire_state import ChannelPlace, stored_of, write_request
 from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_runtime.metadata.channel_values import START_EARLIEST, START_LATEST, Channel

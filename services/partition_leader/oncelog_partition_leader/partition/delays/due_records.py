@@ -15,7 +15,7 @@ import numpy as np
 
 from oncelog.core.batch.batch import HEADERS_TYPE, decode_arrow, encode_arrow, row_offset_array
 from oncelog.core.batch.header import BatchHeader, BatchIdentity
-from oncelog_partition_leader.partition.channels.committed_reading import read_one
+from oncelog_partition_leader.partition.channels.reading.committed_reading import read_one
 from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_runtime.ports import Disk
 

@@ -20,7 +20,7 @@ from oncelog.ports import Transport, WallClock
 from oncelog.types import PartitionId
 from oncelog_partition_leader.core.delays.scheduler import Scheduler
 from oncelog_partition_leader.core.delays.timing_wheel import LostBucketError
-from oncelog_partition_leader.partition.channels.committed_reading import read_committed, read_one, visible_end
+from oncelog_partition_leader.partition.channels.reading.committed_reading import read_committed, read_one, visible_end
 from oncelog_partition_leader.partition.delays.bucket_files import BucketFiles
 from oncelog_partition_leader.partition.delays.due_records import DueRecords, collect
 from oncelog_partition_leader.partition.delays.mover import Mover, Part, Place, SessionLostError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oncelog_partition_leader.core.channels.deadlines import Deadlines
-from oncelog_partition_leader.core.channels.entry import Entry
+from oncelog_partition_leader.core.channels.record.entry import Entry
 
 
 def entry(offset: int, due_ms: int | None) -> Entry:

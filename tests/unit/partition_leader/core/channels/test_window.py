@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from oncelog_partition_leader.core.channels.offset_ranges import OffsetRanges
-from oncelog_partition_leader.core.channels.record_states import RecordState
-from oncelog_partition_leader.core.channels.records import Records
+from oncelog_partition_leader.core.channels.record.record_states import RecordState
+from oncelog_partition_leader.core.channels.record.records import Records
 from oncelog_partition_leader.core.channels.stored_state import Retried, Stored
 from oncelog_partition_leader.core.channels.window import Window
 from oncelog_partition_leader.core.producers.transactions import TxnName

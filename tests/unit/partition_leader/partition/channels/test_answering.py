@@ -9,7 +9,7 @@ from oncelog.core.batch.batch import decode_arrow
 from oncelog.core.batch.header import read_header
 from oncelog_partition_leader.core.channels.settlement import Taken
 from oncelog_partition_leader.partition.channels.answering import Answer, Given
-from oncelog_partition_leader.partition.channels.batch_cutting import cut
+from oncelog_partition_leader.partition.channels.reading.batch_cutting import cut
 from oncelog_runtime.core.budget import Budget
 from oncelog_runtime.serving.admission import Admission
 from tests.unit.partition_leader.channel_world import ChannelWorld, channel, play, records_of

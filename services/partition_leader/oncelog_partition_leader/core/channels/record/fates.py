@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from oncelog_partition_leader.core.channels.burial import EXHAUSTED, Burial
-from oncelog_partition_leader.core.channels.entry import Entry
-from oncelog_partition_leader.core.channels.record_states import RecordState
-from oncelog_partition_leader.core.channels.records import Records
+from oncelog_partition_leader.core.channels.record.burial import EXHAUSTED, Burial
+from oncelog_partition_leader.core.channels.record.entry import Entry
+from oncelog_partition_leader.core.channels.record.record_states import RecordState
+from oncelog_partition_leader.core.channels.record.records import Records
 from oncelog_partition_leader.core.channels.writing import WriteQueue
 from oncelog_runtime.metadata.channel_values import ChannelOptions
 

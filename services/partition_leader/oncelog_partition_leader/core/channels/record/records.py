@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from oncelog_partition_leader.core.channels.deadlines import Deadlines
-from oncelog_partition_leader.core.channels.entry import Entry
 from oncelog_partition_leader.core.channels.key_order import KeyOrder
 from oncelog_partition_leader.core.channels.offset_ranges import OffsetRange, OffsetRanges
-from oncelog_partition_leader.core.channels.record_states import RecordState
+from oncelog_partition_leader.core.channels.record.entry import Entry
+from oncelog_partition_leader.core.channels.record.record_states import RecordState
 
 _S: Final = RecordState
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 from oncelog.client.consume.fetched_records import ConsumerRecord
+from oncelog.client.consume.observe.read_observer import ReadObserver
 from oncelog.client.consume.offsets import Offsets, as_partition
-from oncelog.client.consume.read_observer import ReadObserver
 from oncelog.config import ConsumerConfig
 from oncelog.trace import span_names, tracing
 from oncelog.trace.tracing import Kind, Tracer

@@ -26,7 +26,7 @@ from oncelog_partition_leader.partition.channels.led_channel import LedChannel
 from oncelog_partition_leader.partition.channels.shared_channel import SharedChannel, Standing
 from oncelog_partition_leader.partition.channels.transaction_acks import Entered
 from oncelog_partition_leader.replication.replica_manager import ReplicaManager
-from oncelog_partition_leader.rpc import channel_requests as checked
+from oncelog_partition_leader.rpc.channels import channel_requests as checked
 from oncelog_runtime.core.budget import Budget
 from oncelog_runtime.metadata.channel_values import Channel
 from oncelog_runtime.metadata.cluster_view import ClusterView

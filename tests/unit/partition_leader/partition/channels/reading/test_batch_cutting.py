@@ -10,7 +10,12 @@ from oncelog.core.batch.batch import decode_arrow, decode_batch, encode_batch
 from oncelog.core.batch.hashing import fnv1a
 from oncelog.core.batch.header import CODEC_ZSTD, read_header, rewritten
 from oncelog_partition_leader.core.channels.key_order import NO_KEY
-from oncelog_partition_leader.partition.channels.batch_cutting import Unpacked, cut, is_worth_cutting, key_hashes
+from oncelog_partition_leader.partition.channels.reading.batch_cutting import (
+    Unpacked,
+    cut,
+    is_worth_cutting,
+    key_hashes,
+)
 from oncelog_runtime.sim.disk import SimDisk
 from oncelog_runtime.sim.loop import SimLoop
 

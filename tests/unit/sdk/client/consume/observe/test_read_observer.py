@@ -10,8 +10,8 @@ import pytest
 from oncelog import errors
 from oncelog.client.consume import consumer as module
 from oncelog.client.consume.fetched_records import ConsumerRecord
+from oncelog.client.consume.observe.read_observer import ReadObserver
 from oncelog.client.consume.offsets import Offsets
-from oncelog.client.consume.read_observer import ReadObserver
 from tests.unit.sdk.client.fake_cluster import FakeCluster
 from tests.unit.sdk.client.reading import EARLIEST, P0, append
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oncelog.errors import TransactionDataLossError
-from oncelog_partition_leader.partition.channels.committed_reading import (
+from oncelog_partition_leader.partition.channels.reading.committed_reading import (
     read_committed,
     read_one,
     records_between,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog_partition_leader.core.channels.burial import MAX_AT_ONCE, Burial
+from oncelog_partition_leader.core.channels.record.burial import MAX_AT_ONCE, Burial
 
 
 def test_a_dead_record_is_handed_out_once() -> None:

@@ -6,8 +6,8 @@ import numpy as np
 
 from oncelog.core.batch.batch import decode_arrow
 from oncelog.core.batch.header import read_header
-from oncelog_partition_leader.partition.channels.batch_cutting import cut
-from oncelog_partition_leader.partition.channels.supply import runs_of
+from oncelog_partition_leader.partition.channels.reading.batch_cutting import cut
+from oncelog_partition_leader.partition.channels.reading.supply import runs_of
 from tests.unit.partition_leader.channel_world import ChannelWorld, channel, play
 
 

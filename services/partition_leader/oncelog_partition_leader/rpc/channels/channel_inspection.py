@@ -14,11 +14,11 @@ from oncelog.v1 import channel_pb2 as pb
 from oncelog.wire import methods
 from oncelog.wire.wire_errors import to_detail
 from oncelog_partition_leader.config import BrokerConfig
-from oncelog_partition_leader.partition.channels.committed_reading import records_between
 from oncelog_partition_leader.partition.channels.host import ChannelHost
 from oncelog_partition_leader.partition.channels.led_channel import LedChannel
-from oncelog_partition_leader.rpc import channel_requests as checked
-from oncelog_partition_leader.rpc.channel_service import SETTLE_MS, ChannelService
+from oncelog_partition_leader.partition.channels.reading.committed_reading import records_between
+from oncelog_partition_leader.rpc.channels import channel_requests as checked
+from oncelog_partition_leader.rpc.channels.channel_service import SETTLE_MS, ChannelService
 from oncelog_runtime.metadata.channel_values import Channel
 from oncelog_runtime.ports import RpcServer
 from oncelog_runtime.security.gate import register

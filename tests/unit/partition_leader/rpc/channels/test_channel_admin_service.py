@@ -14,7 +14,7 @@ from oncelog.v1 import channel_pb2 as pb
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.wire import methods
 from oncelog_partition_leader.cluster.channels import Channels
-from oncelog_partition_leader.rpc.channel_admin_service import ChannelAdminService, options_of
+from oncelog_partition_leader.rpc.channels.channel_admin_service import ChannelAdminService, options_of
 from oncelog_runtime.metadata.channel_values import START_EARLIEST
 from oncelog_runtime.metadata.cluster_keys import OFFSETS_TOPIC, topic_key
 from oncelog_runtime.serving.call_context import CALL, CallInfo

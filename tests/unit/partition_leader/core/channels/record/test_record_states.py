@@ -8,8 +8,8 @@ from itertools import product
 import pytest
 
 from oncelog_partition_leader.core.channels.delivery import Delivery
-from oncelog_partition_leader.core.channels.entry import Entry
-from oncelog_partition_leader.core.channels.record_states import TRANSITIONS, RecordState, Trigger
+from oncelog_partition_leader.core.channels.record.entry import Entry
+from oncelog_partition_leader.core.channels.record.record_states import TRANSITIONS, RecordState, Trigger
 from oncelog_partition_leader.core.channels.settlement import Claim, Settlement, Verdict
 from oncelog_partition_leader.core.channels.stored_state import Retried, Stored
 from oncelog_partition_leader.core.producers.transactions import TxnName

@@ -6,7 +6,7 @@ Rule: `move` is the only writer of a state, and asserts that `TRANSITIONS` has t
 from __future__ import annotations
 
 from oncelog_partition_leader.core.channels.key_order import NO_KEY
-from oncelog_partition_leader.core.channels.record_states import TRANSITIONS, RecordState
+from oncelog_partition_leader.core.channels.record.record_states import TRANSITIONS, RecordState
 
 _OWNED = (RecordState.IN_FLIGHT, RecordState.IN_TXN)
 

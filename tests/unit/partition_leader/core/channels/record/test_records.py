@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog_partition_leader.core.channels.entry import Entry
-from oncelog_partition_leader.core.channels.record_states import RecordState
-from oncelog_partition_leader.core.channels.records import Records
+from oncelog_partition_leader.core.channels.record.entry import Entry
+from oncelog_partition_leader.core.channels.record.record_states import RecordState
+from oncelog_partition_leader.core.channels.record.records import Records
 
 S = RecordState
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.client.produce.delayed import DELAY_MAX_MS, due_at_ms
+from oncelog.client.routing.delayed import DELAY_MAX_MS, due_at_ms
 from oncelog.errors import InvalidDelayError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

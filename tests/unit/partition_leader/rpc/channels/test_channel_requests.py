@@ -11,7 +11,7 @@ from oncelog.errors import InvalidRequestError
 from oncelog.v1 import channel_pb2 as pb
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog_partition_leader.core.channels.settlement import Claim, Settlement, Verdict
-from oncelog_partition_leader.rpc import channel_requests as checked
+from oncelog_partition_leader.rpc.channels import channel_requests as checked
 
 
 def receive(**fields: Any) -> None:

@@ -17,8 +17,8 @@ from oncelog.errors import OncelogError, TransactionDataLossError
 from oncelog_partition_leader.core.channels.delivery import Delivery
 from oncelog_partition_leader.core.channels.key_order import NO_KEY
 from oncelog_partition_leader.core.channels.offset_ranges import OffsetRange
-from oncelog_partition_leader.partition.channels.batch_cutting import Unpacked
-from oncelog_partition_leader.partition.channels.committed_reading import Found, read_committed, visible_end
+from oncelog_partition_leader.partition.channels.reading.batch_cutting import Unpacked
+from oncelog_partition_leader.partition.channels.reading.committed_reading import Found, read_committed, visible_end
 from oncelog_partition_leader.partition.partition import LocalPartition
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog_partition_leader.rpc import channel_collector
-from oncelog_partition_leader.rpc.channel_collector import ChannelCollector
+from oncelog_partition_leader.rpc.channels import channel_collector
+from oncelog_partition_leader.rpc.channels.channel_collector import ChannelCollector
 from tests.unit.partition_leader.channel_world import ChannelWorld, channel, play, said
 
 

@@ -1,0 +1,1 @@
+"""Observers of reading: metrics and traces hang here."""

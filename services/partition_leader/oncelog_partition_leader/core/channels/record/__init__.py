@@ -1,0 +1,1 @@
+"""One record of a channel: its states, and each step between them."""

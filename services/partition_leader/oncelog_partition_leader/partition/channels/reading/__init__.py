@@ -1,0 +1,1 @@
+"""How a leader reads its log for channels and schedulers."""

@@ -1,0 +1,1 @@
+"""The remote methods about channels and delayed records."""
