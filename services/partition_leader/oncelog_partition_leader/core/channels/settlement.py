@@ -21,7 +21,7 @@ NO_DELIVERY: Final = (1 << 31) - 1
 
 
 class Verdict(IntEnum):
-    """A word of a worker about records that it holds; the numbers are those of channel.proto."""
+    """The word of a worker about records that it holds; the numbers are those of channel.proto."""
 
     ACK = 1
     """Done: they never come again."""
@@ -43,9 +43,10 @@ class Settlement(NamedTuple):
     delivery: int
     verdict: Verdict = Verdict.ACK
     delay_ms: int = CHANNEL_PAUSE
-    """The delay of a NACK: 0 to a day, or `CHANNEL_PAUSE`."""
+    """The pause of a NACK: 0 to a day, or `CHANNEL_PAUSE`."""
     reason: str = ""
-    """The reason of a REJECT, for the dead letter."""
+    """Why a worker has rejected them: for the dead letter."""
+
     leader_epoch: int = 0
     """In which the records were delivered: two leaders may count the same deliveries of a record to the same worker."""
 
