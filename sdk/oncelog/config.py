@@ -39,7 +39,7 @@ LATEST: Final = "latest"
 SKIP: Final = "skip"
 DELIVER: Final = "deliver"
 MAX_IN_FLIGHT: Final = 100_000
-"""Of one worker: a broker takes no more."""
+"""The highest `max_in_flight`: a broker takes no more."""
 CHANNEL_OPTIONS: Final[Mapping[str, tuple[int, int] | type[bool] | type[str]]] = {
     "ack_wait_ms": (100, 43_200_000),
     "max_deliveries": (0, 1_000_000),
@@ -336,7 +336,7 @@ class ConsumerConfig:
     `TransactionDataLossError` says so where they are.
     """
     expired: str = SKIP
-    """What is done with a record whose time to live has passed: `skip` passes over it, `deliver` returns it like any other.
+    """How a record is treated whose time to live has passed: `skip` passes over it, `deliver` returns it like any other.
     `read_range` returns all of them.
     """
     key_deserializer: Deserializer | None = None
@@ -385,7 +385,7 @@ class WorkerConfig:
     Otherwise a record that is not settled within `ack_wait_ms` comes again.
     """
     expired: str = SKIP
-    """What is done with a record whose time to live has passed: `skip` acknowledges it unseen, `deliver` hands it out like
+    """How a record is treated whose time to live has passed: `skip` acknowledges it unseen, `deliver` hands it out like
     any other.
     """
     max_bytes: int = 1 << 20
@@ -393,8 +393,8 @@ class WorkerConfig:
     max_uncompressed_batch_bytes: int = 64 << 20
     """A batch that says to be larger than this, unpacked, is refused rather than unpacked."""
     ack_wait_ms: int | None = None
-    """How long a worker may hold a record before it comes again, to whichever worker is free; 30 s for a channel of which
-    nobody says it. Kafka: `share.record.lock.duration.ms`.
+    """How long a worker may hold a record before it comes again, to whichever worker is free; 30 s by default. Kafka:
+    `share.record.lock.duration.ms`.
     """
     max_deliveries: int | None = None
     """After how many deliveries without an acknowledgement a record is dead; 0, which is the default: there is no bound. Kafka:

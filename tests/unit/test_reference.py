@@ -36,7 +36,9 @@ def test_the_pages_are_what_the_sources_say() -> None:
     assert gen_reference.main(["--check"]) == 0, "run python -m scripts.gen_reference"
 
 
-@pytest.mark.parametrize(("page", "kind"), list(zip(("client.md", "producer.md", "consumer.md"), SDK, strict=True)))
+@pytest.mark.parametrize(
+    ("page", "kind"), list(zip(("client.md", "producer.md", "consumer.md", "worker.md"), SDK, strict=True))
+)
 def test_every_option_of_the_sdk_is_there_once(page: str, kind: type[Any]) -> None:
     assert rows(page) == names(kind)
 

@@ -166,7 +166,7 @@ class Writes(Wrapper[A], Generic[A, Key, Value]):
 
 
 class TransactionBase(Writes[AsyncTransaction[Key, Value], Key, Value]):
-    """What a transaction takes beside records."""
+    """A transaction takes acknowledgements of messages, beside records."""
 
     def ack(self, messages: ChannelMessage | Iterable[ChannelMessage]) -> None:
         """Acknowledges messages of a channel's worker with this transaction. See `oncelog.Transaction.ack`."""
@@ -326,7 +326,7 @@ class WorkerBase(Wrapper[AsyncWorker]):
         return super().__new__(cls)
 
     def __iter__(self) -> Iterator[ChannelMessage]:
-        """Messages for ever, until `close`."""
+        """Hands out messages until `close`."""
         while not self._inner.is_closed:
             yield from self.getmany(1, _POLL_MS)
 

@@ -226,11 +226,6 @@ class Consumer(ConsumerBase[K, V]):
     ) -> None:
         self._run(self._inner.__aexit__(kind, error, trace))
 
-    @property
-    def expired_count(self) -> int:
-        """How many records were skipped, since their time to live had passed."""
-        return self._inner.expired_count
-
     def close(self, timeout_ms: int | None = None) -> None:
         """Stops reading, and leaves the group if this consumer subscribed to one. Idempotent.
 
@@ -325,8 +320,7 @@ class Consumer(ConsumerBase[K, V]):
         timeout_ms: int | None = None,
         topic_id: str = "",
     ) -> Iterator[pa.RecordBatch]:
-        """The rows with `start` <= offset < `end` of one partition, as `read_arrow` gives them; then it is over. None is
-        left out because its time to live has passed: a range that is read again is the same.
+        """The rows with `start` <= offset < `end` of one partition, as `read_arrow` gives them, expired or not.
 
         Replaces the assignment. Raises `RequestTimedOutError` when nothing comes for `timeout_ms`, and `UnknownTopicError`
         when the topic was created again: while it is read, or since `topic_id` was told.
@@ -386,6 +380,11 @@ class Consumer(ConsumerBase[K, V]):
     def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
         """End of what may be read: last stable offset under read_committed, else high watermark."""
         return self._run(self._inner.end_offsets(list(partitions)))
+
+    @property
+    def expired_count(self) -> int:
+        """How many records were skipped, since their time to live had passed."""
+        return self._inner.expired_count
 
 
 class Worker(WorkerBase):

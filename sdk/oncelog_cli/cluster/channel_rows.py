@@ -1,4 +1,4 @@
-"""What is printed of channels: rows for tables and documents, and headings."""
+"""Makes of channels what is printed: rows for tables and documents, and headings."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def described(found: ChannelDescription) -> tuple[list[dict[str, Any]], dict[str
 
 
 def _workers(found: ChannelDescription) -> list[dict[str, Any]]:
-    """What each worker holds of all partitions; when it was last heard of by any of them."""
+    """Returns how many records each worker holds of all partitions; when it was last heard of by any of them."""
     rows: dict[str, dict[str, Any]] = {}
     for state in found.partitions:
         for worker in state.workers:
@@ -96,7 +96,7 @@ def pending_row(item: PendingMessage) -> dict[str, Any]:
 
 
 def told_claim(found: Sequence[ClaimedMessages], then: str) -> str:
-    """What became of how many."""
+    """Says how many records were claimed, and how they ended."""
     count = sum(item.last_offset - item.first_offset + 1 for item in found)
     words = {"release": "come again at once", "ack": "are done", "reject": "are dead"}[then]
     return f"{count} records were claimed, and {words}" if count else "no record was claimed"

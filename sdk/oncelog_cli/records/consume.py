@@ -302,7 +302,7 @@ async def _is_at_end(consumer: Consumer, ends: dict[Where, int]) -> bool:
 
 
 async def _work(client: Client, args: argparse.Namespace, view: _View) -> None:
-    """What is printed is acknowledged after that. The channel has to be there."""
+    """Acknowledges each message after it was printed. The channel has to be there."""
     most = args.num or _IN_FLIGHT
     async with client.worker(
         args.topic[0], channel=args.channel, create=False, max_in_flight=min(most, _IN_FLIGHT)

@@ -1,4 +1,4 @@
-"""What administration tells of channels: plain values."""
+"""The plain values that administration tells of channels."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class ChannelDescription:
 
     @property
     def workers(self) -> dict[str, int]:
-        """What each worker holds of all partitions, by worker id."""
+        """How many records each worker holds of all partitions, by worker id."""
         found: dict[str, int] = {}
         for partition in self.partitions:
             for worker in partition.workers:

@@ -2,7 +2,7 @@
 
 Rule 1: what may be asked of whom says `core/work/shares.py`. The next request to a broker is on its way while the caller
         works on what the last one brought.
-Rule 2: what passes is tried again and not seen. What does not is told to the reader, once; a channel or topic that is gone
+Rule 2: what passes is tried again and not seen. What does not is raised to a reader, once; a channel or topic that is gone
         ends the worker.
 Rule 3: an unknown channel may be a new one of which the broker has not heard. So brokers are asked for it by name before
         it counts as gone.
@@ -209,7 +209,7 @@ class Receiver:
         return found
 
     def claimed(self, broker: str, reply: ch.ReceiveReply, payload: Buffer) -> list[ChannelMessage]:
-        """What was taken from other workers, for the caller. Raises why it cannot be read."""
+        """Returns the messages that a claim took from other workers. Raises why it cannot be read."""
         answer = self._reader.read(reply, payload, self._context.clock.now_ms())
         messages = self.took(broker, answer.records)
         self.shares.took(broker, len(messages))
@@ -267,7 +267,7 @@ class Receiver:
                 if not await self._lookup.is_there(self.channel):
                     self._end(error)
             except errors.OncelogError:
-                pass  # nobody knows: it is looked for again with the next failure
+                pass  # no broker answers: it is looked for again with the next failure
             finally:
                 self._is_checking = False
 

@@ -1,8 +1,8 @@
 """Until when a record is a worker's, by the worker's own clock.
 
 Rule 1: the broker counts from when the answer left, the worker from when it came. So the worker takes the record for lost a
-        little early: it never works on a record that the broker has given to somebody else, as long as their clocks run equally
-        fast and the answer was on its way for less than the margin.
+        little early: it never works on a record that the broker has given to another worker, as long as their clocks run
+        equally fast and the answer was on its way for less than the margin.
 Rule 2: for a record that is touched the worker counts from before the request left, and keeps the same margin.
 """
 

@@ -1,4 +1,4 @@
-"""What waits to be told to a broker, in as few words as possible: neighbouring records with one verdict are one item.
+"""Tells a broker what waits to be told, in as few words as possible: neighbouring records with one verdict are one item.
 
 Rule 1: everything that waits goes in one call, up to `MOST_RECORDS`; the order in which it was said is kept between calls.
 Rule 2: records are joined when partition, delivery and all that is said about them are the same, and no offset lies
@@ -14,7 +14,7 @@ from enum import Enum, IntEnum
 from typing import Final, NamedTuple
 
 MOST_RECORDS: Final = 10_000
-"""Of one call."""
+"""The most records of one call."""
 REASON_CHARACTERS_MAX: Final = 1_024
 NACK_DELAY_MS_MAX: Final = 86_400_000
 CHANNEL_PAUSE: Final = -1
@@ -22,7 +22,7 @@ CHANNEL_PAUSE: Final = -1
 
 
 class Verdict(IntEnum):
-    """What a worker says about a record; the numbers are those of channel.proto."""
+    """The verdict of a worker about a record; the numbers are those of channel.proto."""
 
     ACK = 1
     NACK = 2
@@ -32,13 +32,13 @@ class Verdict(IntEnum):
 
 
 class Said(NamedTuple):
-    """What is said about a record."""
+    """A word about a record."""
 
     verdict: Verdict
     delay_ms: int = CHANNEL_PAUSE
-    """Of a NACK."""
+    """The pause after a NACK."""
     reason: str = ""
-    """Of a REJECT."""
+    """The reason of a REJECT, for the dead letter."""
 
 
 class Place(NamedTuple):
@@ -78,8 +78,8 @@ def items_of(told: Iterable[tuple[Place, Said]]) -> list[Item]:
 def judge_at_new_leader(said: Said) -> Fate | None:
     """Returns the fate of a word about a record whose partition has another leader by now; None: it goes to that one.
 
-    Deliveries are counted anew there, so only an acknowledgement, whose work was done, may be told to it. What was given
-    back comes again by itself.
+    A new leader counts deliveries again from what was written, so only an acknowledgement, whose work was done, may be
+    told to it. What was given back comes again by itself.
     """
     if said.verdict is Verdict.ACK:
         return None
@@ -87,7 +87,7 @@ def judge_at_new_leader(said: Said) -> Fate | None:
 
 
 class Fate(Enum):
-    """What became of a word about one record."""
+    """The end of a word about one record."""
 
     DONE = "done"
     NOT_OURS = "not ours"
@@ -126,4 +126,4 @@ def judge(said: Said, refusal: Refusal | None, may_be_copy: bool) -> Fate:
         return Fate.NOT_OURS
     if said.verdict in (Verdict.ACK, Verdict.REJECT):
         return Fate.DONE if refusal.is_settled else Fate.NOT_OURS
-    return Fate.NOT_OURS if said.verdict is Verdict.TOUCH else Fate.DONE  # given back, whoever has it now
+    return Fate.NOT_OURS if said.verdict is Verdict.TOUCH else Fate.DONE  # given back, and maybe delivered again
