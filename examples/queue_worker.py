@@ -53,7 +53,7 @@ async def main(servers: str, topic: str) -> None:
             letter = await consumer.getone(timeout_ms=10_000)
         if letter is not None:
             reason = dict(letter.headers)["oncelog.dead.reason"]
-            print(f"dead letter: {letter.value.decode()}, {(reason or b'').decode()}")
+            print(f"dead letter: {(letter.value or b'').decode()}, {(reason or b'').decode()}")
 
 
 if __name__ == "__main__":

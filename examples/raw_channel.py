@@ -56,9 +56,9 @@ def receive(first: str, request: ch.ReceiveRequest) -> tuple[str, ch.ReceiveRepl
         time.sleep(0.1)
 
 
-def records_of(first: str, topic: str, given: ch.ReceivedRecords) -> list[pb.Record]:
+def records_of(first: str, topic: str, given: ch.ReceivedRecords) -> list[types_pb2.Record]:
     """The records themselves. (Or read the Arrow batch in `ReceiveReply.batches`: protos/oncelog/v1/BATCH.md.)"""
-    found: list[pb.Record] = []
+    found: list[types_pb2.Record] = []
     offset = given.first_offset
     while offset <= given.last_offset:
         read = pb.FetchRecordsRequest(
@@ -81,7 +81,7 @@ def main(first: str, topic: str) -> None:
         pb.CreateTopicRequest(topic=topic, partitions=1, if_not_exists=True, timeout_ms=10_000, nonce=uuid.uuid4().hex),
     )
     now_ms = int(time.time() * 1000)
-    tasks = [pb.Record(value=f"task {i}".encode(), timestamp_ms=now_ms) for i in range(COUNT)]
+    tasks = [types_pb2.Record(value=f"task {i}".encode(), timestamp_ms=now_ms) for i in range(COUNT)]
     call(
         first,
         PartitionLeaderStub,

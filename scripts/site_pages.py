@@ -44,12 +44,12 @@ MENU: Final[Mapping[str, tuple[str, ...]]] = {
         *("repeated-calls", "tracing", "metrics", "tools", "threat_model", "helm-chart", "other-languages"),
     ),
     "Options": (
-        *("reference/client", "reference/producer", "reference/consumer", "reference/spark", "reference/topics"),
-        "reference/services",
+        *("reference/client", "reference/producer", "reference/consumer", "reference/worker", "reference/spark"),
+        *("reference/topics", "reference/services"),
     ),
     "Reference": (
         *("reference/api/client", "reference/api/producer", "reference/api/transaction", "reference/api/consumer"),
-        "reference/api/once",
+        *("reference/api/worker", "reference/api/once"),
         *("reference/api/admin", "reference/api/sync", "reference/api/spark", "reference/errors", "cli", "protocol"),
         "batch-format",
     ),

@@ -454,7 +454,6 @@ class Admin(Wrapper[AsyncAdmin]):
         *,
         offsets: Iterable[int] = (),
         min_idle_ms: int = 0,
-        from_offset: int = 0,
         max_records: int = 100,
         then: str = "release",
         reason: str = "",
@@ -462,7 +461,7 @@ class Admin(Wrapper[AsyncAdmin]):
         """Takes records from the workers that hold them, and does with them what `then` says. Returns which it took.
 
         "release": they come again at once; "ack": they are done; "reject": they are dead, with the `reason`. `offsets`:
-        these; none = whatever was delivered at least `min_idle_ms` ago, from `from_offset` on, 1 to 1,000 records at most.
+        these; none = whatever was delivered at least `min_idle_ms` ago, 1 to 1,000 records at most.
         Raises `UnknownChannelError`, `ConfigError`. A worker takes records over for itself with `Worker.claim`. Redis: XCLAIM.
         """
         return self._run(
@@ -472,7 +471,6 @@ class Admin(Wrapper[AsyncAdmin]):
                 partition,
                 offsets=list(offsets),
                 min_idle_ms=min_idle_ms,
-                from_offset=from_offset,
                 max_records=max_records,
                 then=then,
                 reason=reason,

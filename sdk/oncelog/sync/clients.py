@@ -226,11 +226,6 @@ class Consumer(ConsumerBase[K, V]):
     ) -> None:
         self._run(self._inner.__aexit__(kind, error, trace))
 
-    @property
-    def expired_count(self) -> int:
-        """How many records were skipped, since their time to live had passed."""
-        return self._inner.expired_count
-
     def close(self, timeout_ms: int | None = None) -> None:
         """Stops reading, and leaves the group if this consumer subscribed to one. Idempotent.
 
@@ -386,6 +381,11 @@ class Consumer(ConsumerBase[K, V]):
     def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
         """End of what may be read: last stable offset under read_committed, else high watermark."""
         return self._run(self._inner.end_offsets(list(partitions)))
+
+    @property
+    def expired_count(self) -> int:
+        """How many records were skipped, since their time to live had passed."""
+        return self._inner.expired_count
 
 
 class Worker(WorkerBase):

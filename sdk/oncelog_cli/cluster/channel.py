@@ -125,7 +125,8 @@ def _add_repairs(noun: Noun) -> None:
     _add_name(pending)
     pending.add_argument("--partition", "-p", type=id_of, help="only of this one")
     pending.add_argument("--worker", default="", metavar="ID", help="only those that it holds")
-    _add_choice(pending)
+    _add_idle(pending)
+    pending.add_argument("--from-offset", type=int, default=0, metavar="OFFSET", help="only from this offset on")
     pending.add_argument("--num", "-n", type=id_of, default=100, help="at most so many of a partition (default 100)")
     claim = noun.verb(
         "claim",
@@ -140,7 +141,7 @@ def _add_repairs(noun: Noun) -> None:
     _add_name(claim)
     claim.add_argument("--partition", "-p", type=id_of, required=True, help="of this one")
     claim.add_argument("--offset", "-o", type=int, action="append", default=[], help="this record; may be repeated")
-    _add_choice(claim)
+    _add_idle(claim)
     claim.add_argument("--num", "-n", type=id_of, default=100, help="at most so many (default 100, up to 1000)")
     claim.add_argument("--then", choices=("release", "ack", "reject"), default="release", help="default release")
     claim.add_argument("--reason", default="", help="with --then reject: for the dead letter")
@@ -166,9 +167,8 @@ def _add_name(parser: Parser) -> None:
     parser.add_argument("channel")
 
 
-def _add_choice(parser: Parser) -> None:
+def _add_idle(parser: Parser) -> None:
     parser.add_argument("--min-idle", type=milliseconds, default=0, metavar="TIME", help="delivered so long ago")
-    parser.add_argument("--from-offset", type=int, default=0, metavar="OFFSET", help="only from this offset on")
 
 
 def channel_options(pairs: list[str]) -> dict[str, Any]:
@@ -319,7 +319,6 @@ def _claim(args: argparse.Namespace, printer: Printer) -> int:
             args.partition,
             offsets=args.offset,
             min_idle_ms=args.min_idle,
-            from_offset=args.from_offset,
             max_records=args.num,
             then=args.then,
             reason=args.reason,

@@ -2,7 +2,7 @@
 
 Rule 1: a channel is changed and deleted by its id, as the call found it: one that is made meanwhile under its name is left
         alone.
-Rule 2: what is asked of every leader is told by partition, and one that does not answer is named with its error.
+Rule 2: every leader is asked for its partitions; one that does not answer is named with its error.
 """
 
 from __future__ import annotations
@@ -224,7 +224,6 @@ class ChannelAdmin(AdminBase):
         *,
         offsets: Iterable[int] = (),
         min_idle_ms: int = 0,
-        from_offset: int = 0,
         max_records: int = 100,
         then: str = "release",
         reason: str = "",
@@ -232,7 +231,7 @@ class ChannelAdmin(AdminBase):
         """Takes records from the workers that hold them, and does with them what `then` says. Returns which it took.
 
         "release": they come again at once; "ack": they are done; "reject": they are dead, with the `reason`. `offsets`:
-        these; none = whatever was delivered at least `min_idle_ms` ago, from `from_offset` on, 1 to 1,000 records at most.
+        these; none = whatever was delivered at least `min_idle_ms` ago, 1 to 1,000 records at most.
         Raises `UnknownChannelError`, `ConfigError`. A worker takes records over for itself with `Worker.claim`. Redis: XCLAIM.
         """
         if then not in _VERDICTS:
@@ -247,7 +246,6 @@ class ChannelAdmin(AdminBase):
             partition=partition,
             offsets=list(offsets),
             min_idle_ms=min_idle_ms,
-            from_offset=from_offset,
             max_records=max_records,
             names_only=True,
         )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Generic
 from oncelog import errors
 from oncelog.client.consume.arrow_reader import ArrowReader
 from oncelog.client.consume.assignment import Assignment
-from oncelog.client.consume.expired_records import ExpiredRecords
+from oncelog.client.consume.expired_records import CountsExpired
 from oncelog.client.consume.fetched_records import ConsumerRecord, Records
 from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.following import Following
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 @fills_up
-class Consumer(Seeking, StaysHere, Generic[K, V]):
+class Consumer(Seeking, CountsExpired, StaysHere, Generic[K, V]):
     """See the module. Made by `Client.consumer(...)`; use it with `async with`."""
 
     def __new__(cls, *given: object, **options: object) -> Consumer[K, V]:
@@ -76,8 +76,7 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         self._assignment = Assignment(context, metadata, self._fetcher, following, () if is_shared else topics)
         self._offsets = GroupOffsets(context, metadata, caller, config.group_id, self._observer)
         self._positions = Positions(context, metadata, config, self._fetcher, following, self._offsets)
-        self._expired = ExpiredRecords(context.clock, config.expired)
-        self._records = RecordReader(self._fetcher, config, context.clock, self._expired)
+        self._records = RecordReader(self._fetcher, config, context.clock)
         self._commits = AutoCommit(config, self._offsets, self._positions)
         first = CommitFirst(config, self._offsets, self._positions, self._fetcher)
         self._reader = OneReader(config.delivery)
@@ -90,7 +89,7 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
         self._polling = Polling(
             self._positions, self._fetcher, following, self._closing, self._commits, self._group, first, self._pace
         )
-        self._arrow = ArrowReader(self._fetcher, self._positions, config, self._expired)
+        self._arrow = ArrowReader(self._fetcher, self._positions, config, self._records.expired)
         if is_shared and topics:
             self._group.subscribe(topics, "", Callbacks())
 
@@ -127,11 +126,6 @@ class Consumer(Seeking, StaysHere, Generic[K, V]):
     def is_closed(self) -> bool:
         """True from `close` on."""
         return self._closing.is_begun
-
-    @property
-    def expired_count(self) -> int:
-        """How many records were skipped, since their time to live had passed."""
-        return self._expired.count
 
     async def close(self, timeout_ms: int | None = None) -> None:
         """Stops reading, and leaves the group if this consumer subscribed to one. Idempotent.

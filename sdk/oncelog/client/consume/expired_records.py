@@ -16,6 +16,7 @@ from oncelog.ports import WallClock
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from oncelog.client.consume.record_reader import RecordReader
     from oncelog.core.batch.expiry import Mask
 
 
@@ -40,3 +41,14 @@ class ExpiredRecords:
             return None
         self.count += int(late.sum())
         return ~late
+
+
+class CountsExpired:
+    """A consumer, as far as it counts expired records."""
+
+    _records: RecordReader
+
+    @property
+    def expired_count(self) -> int:
+        """How many records were skipped, since their time to live had passed."""
+        return self._records.expired.count

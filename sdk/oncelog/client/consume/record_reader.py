@@ -21,15 +21,14 @@ from oncelog.types import TopicPartition
 class RecordReader:
     """See the module. One per consumer."""
 
-    __slots__ = ("_clock", "_config", "_expired", "_fetcher", "_handout", "leftover")
+    __slots__ = ("_clock", "_config", "_fetcher", "_handout", "expired", "leftover")
 
-    def __init__(
-        self, fetcher: Fetcher, config: ConsumerConfig, clock: WallClock, expired: ExpiredRecords | None = None
-    ) -> None:
+    def __init__(self, fetcher: Fetcher, config: ConsumerConfig, clock: WallClock) -> None:
         self._fetcher = fetcher
         self._config = config
         self._clock = clock
-        self._expired = expired
+        self.expired = ExpiredRecords(clock, config.expired)
+        """Leaves out what has expired, and counts it."""
         self._handout: Handout | None = None
         self.leftover: Leftover | None = None
         """The rest of an answer: records that were not returned yet."""
@@ -69,7 +68,7 @@ class RecordReader:
         self._fetcher.pop(fetched)
         if fetched.error is not None:
             raise fetched.error
-        return Leftover(fetched, self._config, self._expired)
+        return Leftover(fetched, self._config, self.expired)
 
     def _take(self, part: Leftover, limit: int, records: Records, most_bytes: int) -> int:
         """Moves records of an answer to the caller's; returns how many bytes were unpacked for that."""

@@ -1,4 +1,4 @@
-"""A record that a worker was given, with the words about what became of it.
+"""A record that a worker was given, with the methods that settle it.
 
 Rule 1: it is settled once: after `ack`, `nack` or `reject` every further word raises `IllegalStateError`. A word that the
         broker refused, or whose outcome is not known, may be said again.
@@ -48,14 +48,21 @@ class ChannelMessage(StaysHere):
 
     def __init__(self, record: ConsumerRecord[bytes | None, bytes | None], held: Held, worker: Settles) -> None:
         self.topic: str = record.topic
+        """The topic's name."""
         self.partition: int = record.partition
+        """The number of the partition."""
         self.offset: int = record.offset
+        """The record's offset."""
         self.timestamp_ms: int = record.timestamp_ms
         """Milliseconds since 1970."""
         self.key: bytes | None = record.key
+        """The key; None: the record has none."""
         self.value: bytes | None = record.value
+        """The value; None: a null."""
         self.headers: tuple[tuple[str, bytes | None], ...] = record.headers
+        """Names and values, in order."""
         self.deliveries: int = held.place.delivery
+        """How often the record has been delivered, this time included."""
         self._held = held
         self._worker = worker
 
@@ -79,7 +86,7 @@ class ChannelMessage(StaysHere):
         await self._worker._say((self,), nack_of(delay_ms))
 
     async def touch(self) -> None:
-        """It is still worked on: `ack_wait_ms` begins anew. Raises as `ack`."""
+        """It is still worked on: `ack_wait_ms` begins again. Raises as `ack`."""
         await self._worker._say((self,), Said(Verdict.TOUCH))
 
     async def reject(self, reason: str = "") -> None:

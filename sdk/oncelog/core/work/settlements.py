@@ -81,8 +81,8 @@ def items_of(told: Iterable[tuple[Place, Said]]) -> list[Item]:
 def judge_at_new_leader(said: Said) -> Fate | None:
     """Returns the fate of a word about a record whose partition has another leader by now; None: it goes to that one.
 
-    Deliveries are counted anew there, so only an acknowledgement, whose work was done, may be told to it. What was given
-    back comes again by itself.
+    A new leader counts deliveries again from what was written, so only an acknowledgement, whose work was done, may be
+    told to it. What was given back comes again by itself.
     """
     if said.verdict is Verdict.ACK:
         return None
@@ -129,4 +129,4 @@ def judge(said: Said, refusal: Refusal | None, may_be_copy: bool) -> Fate:
         return Fate.NOT_OURS
     if said.verdict in (Verdict.ACK, Verdict.REJECT):
         return Fate.DONE if refusal.is_settled else Fate.NOT_OURS
-    return Fate.NOT_OURS if said.verdict is Verdict.TOUCH else Fate.DONE  # given back, whoever has it now
+    return Fate.NOT_OURS if said.verdict is Verdict.TOUCH else Fate.DONE  # given back, and maybe delivered again

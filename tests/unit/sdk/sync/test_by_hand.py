@@ -18,6 +18,7 @@ from oncelog.types import TopicPartition
 from tests.unit.sdk.client.consume.scripted_group import ScriptedGroup
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
 from tests.unit.sdk.client.reading import append
+from tests.unit.sdk.client.work.fake_channels import FakeChannels
 
 
 @pytest.fixture
@@ -29,7 +30,8 @@ def client() -> Iterator[sync.Client]:
 @pytest.mark.parametrize(
     ("kind", "base"),
     [
-        (sync.Transaction, by_hand.Writes),
+        (sync.Transaction, by_hand.TransactionBase),
+        (sync.Worker, by_hand.WorkerBase),
         (sync.Producer, by_hand.ProducerBase),
         (sync.Participant, by_hand.ParticipantBase),
         (sync.Consumer, by_hand.ConsumerBase),
@@ -42,7 +44,9 @@ def test_nothing_generated_hides_what_is_written_by_hand(kind: type[Any], base: 
     assert {*vars(kind)} & ours - automatic == set()
 
 
-@pytest.mark.parametrize(("kind", "method"), [(sync.Producer, "producer"), (sync.Consumer, "consumer")])
+@pytest.mark.parametrize(
+    ("kind", "method"), [(sync.Producer, "producer"), (sync.Consumer, "consumer"), (sync.Worker, "worker")]
+)
 def test_what_a_client_makes_cannot_be_made_without_one(kind: type[Any], method: str) -> None:
     with pytest.raises(TypeError, match=rf"made by a client.*oncelog\.SyncClient\('a:1'\)\.{method}\('orders'\)"):
         kind("orders", bootstrap_servers="a:1")
@@ -180,3 +184,68 @@ def test_works_that_the_log_remembers_are_entered_without_await() -> None:
     assert seen == [(b"1", False), (b"1", True), (b"2", True)]
     assert cluster.values(1) == [b"1", b"2"]
     assert [request.offsets[0].offset for request in cluster.requests("SendOffsets")] == [0, 1, 2]
+
+
+def test_a_worker_hands_out_messages_and_settles_them() -> None:
+    cluster = FakeCluster()
+    channels = FakeChannels(cluster)
+    append(cluster, [b"%d" % i for i in range(5)])
+    with (
+        sync.Client(BROKERS, transport=cluster, clock=SystemClock(), random=Random(1)) as client,
+        client.worker(TOPIC, channel="billing") as worker,
+    ):
+        seen = []
+        for message in worker:
+            seen.append((message.offset, message.value, message.deliveries, message.topic, message.partition))
+            assert (message.key, message.headers, message.timestamp_ms, message.state) == (None, (), 5, "held")
+            message.touch()
+            message.ack()
+            if len(seen) == 2:
+                break
+        assert seen == [(0, b"0", 1, TOPIC, 0), (1, b"1", 1, TOPIC, 0)]
+        rest: list[sync.ChannelMessage] = []
+        while len(rest) < 3:
+            rest += worker.getmany(timeout_ms=1_000)
+        worker.ack(rest[:1])
+        worker.nack(rest[1:2], delay_ms=60_000)
+        rest[2].reject("no")
+        with pytest.raises(errors.IllegalStateError):
+            rest[2].nack()
+        assert worker.claim(0) == []
+    assert channels.settled() == [0, 1, 2, 4]
+    assert channels.parts[0].dead == {4: "no"}
+
+
+def test_a_transaction_acknowledges_messages() -> None:
+    cluster = FakeCluster()
+    channels = FakeChannels(cluster)
+    append(cluster, [b"0", b"1"])
+    with (
+        sync.Client(BROKERS, transport=cluster, clock=SystemClock(), random=Random(1)) as client,
+        client.worker(TOPIC, channel="billing") as worker,
+        client.producer(transactional_id="t") as producer,
+    ):
+        found: list[sync.ChannelMessage] = []
+        while len(found) < 2:
+            found += worker.getmany()
+        with producer.transaction() as txn:
+            txn.ack(found[0])
+            txn.ack(found[1:])
+        channels.end_transaction(txn.txn_no, is_committed=True)
+    assert channels.settled() == [0, 1]
+
+
+def test_a_record_with_a_time_to_live_is_sent(client: sync.Client) -> None:
+    with client.producer() as producer:
+        producer.send(TOPIC, b"a", partition=0, ttl_ms=60_000).result()
+        producer.send(TOPIC, b"b", partition=0, ttl_ms=60_000, headers={"x": "y"}).result()
+        with pytest.raises(errors.InvalidDelayError):
+            producer.send(TOPIC, b"c", ttl_ms=-1)
+        with client.consumer(TOPIC, auto_offset_reset="earliest") as consumer:
+            found: list[Any] = []
+            while len(found) < 2:
+                found += consumer.getmany()
+    assert [[name for name, _ in record.headers] for record in found] == [
+        ["oncelog.expires-ms"],
+        ["x", "oncelog.expires-ms"],
+    ]

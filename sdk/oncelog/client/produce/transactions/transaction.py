@@ -51,12 +51,13 @@ from oncelog.client.produce.observer import TransactionObserver
 from oncelog.client.produce.send_trace import transaction_observer_of
 from oncelog.client.produce.sender import Sender
 from oncelog.client.produce.transactions.ending import Ending, Work
-from oncelog.client.produce.transactions.transaction_calls import TakesAcks, TransactionCalls
+from oncelog.client.produce.transactions.transaction_calls import TransactionCalls
 from oncelog.client.produce.transactions.txn_names import end_wait
 from oncelog.client.produce.writer import Headers, Message, Writer
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.delayed import DelayedRecords
 from oncelog.client.routing.metadata import Metadata, created_again
+from oncelog.client.work.message import ChannelMessage
 from oncelog.config import ProducerConfig
 from oncelog.core.batch.identity import Identity
 from oncelog.core.produce.transaction import TransactionCore, TransactionState
@@ -98,15 +99,6 @@ class HasOffsets(Protocol):
     @property
     def group(self) -> GroupMetadata | None:
         """The group that they were read for."""
-        ...
-
-
-class HeldMessage(Protocol):
-    """A message of a channel's worker, as far as the transaction needs it."""
-
-    @property
-    def _worker(self) -> TakesAcks:
-        """The worker that handed it out."""
         ...
 
 
@@ -303,16 +295,16 @@ class Transaction(StaysHere, Generic[Key, Value]):
             raise again
         await self._call(core, self._calls.send_offsets(found, sequence, entries))
 
-    async def ack(self, messages: HeldMessage | Iterable[HeldMessage]) -> None:
+    async def ack(self, messages: ChannelMessage | Iterable[ChannelMessage]) -> None:
         """Acknowledges messages of a channel's worker with this transaction: when it commits they are done, and when it
         aborts they come again. Returns when all of them are part of it.
 
         Raises `NotOwnerError` when one of them is another worker's by now, `IllegalStateError` when one was settled
         already; a failure fails the transaction, which can then only be aborted.
         """
-        chosen = [*messages] if isinstance(messages, Iterable) else [messages]
+        chosen = [messages] if isinstance(messages, ChannelMessage) else [*messages]
         core = self._touch()
-        by_worker: dict[int, list[HeldMessage]] = {}
+        by_worker: dict[int, list[ChannelMessage]] = {}
         for message in chosen:
             by_worker.setdefault(id(message._worker), []).append(message)
         for some in by_worker.values():

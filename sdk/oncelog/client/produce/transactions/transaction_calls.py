@@ -6,27 +6,19 @@ Rule: these calls may be repeated. The name, and the sequence of a commit of off
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
 
 from oncelog import errors
 from oncelog.client.consume.offsets import GroupMetadata
 from oncelog.client.produce.transactions.txn_names import name_of
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata
+from oncelog.client.work.message import ChannelMessage, Settles
 from oncelog.core.batch.identity import Identity
 from oncelog.core.causes import because
 from oncelog.types import PartitionId
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
 from oncelog.wire import methods
-
-
-class TakesAcks(Protocol):
-    """A channel's worker: it tells the leaders of its partitions."""
-
-    async def _acknowledge_in(self, messages: Sequence[Any], name: co.TransactionName) -> None:
-        """Acknowledges them in the transaction."""
-        ...
 
 
 class TransactionCalls:
@@ -54,7 +46,7 @@ class TransactionCalls:
         )
         await self._caller.to_group_coordinator(group.group_id, methods.SEND_OFFSETS, request)
 
-    async def ack(self, worker: TakesAcks, messages: Sequence[object]) -> None:
+    async def ack(self, worker: Settles, messages: Sequence[ChannelMessage]) -> None:
         """Acknowledges messages of a worker with the transaction."""
         await worker._acknowledge_in(messages, name_of(self._identity))
 
