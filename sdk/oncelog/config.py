@@ -393,8 +393,8 @@ class WorkerConfig:
     max_uncompressed_batch_bytes: int = 64 << 20
     """A batch that says to be larger than this, unpacked, is refused rather than unpacked."""
     ack_wait_ms: int | None = None
-    """How long a worker may hold a record before it comes again, to whichever worker is free; 30 s for a channel of which
-    nobody says it. Kafka: `share.record.lock.duration.ms`.
+    """How long a worker may hold a record before it comes again, to whichever worker is free; 30 s for a channel
+    that was given none. Kafka: `share.record.lock.duration.ms`.
     """
     max_deliveries: int | None = None
     """After how many deliveries without an acknowledgement a record is dead; 0, which is the default: there is no bound. Kafka:

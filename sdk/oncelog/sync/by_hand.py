@@ -326,7 +326,7 @@ class WorkerBase(Wrapper[AsyncWorker]):
         return super().__new__(cls)
 
     def __iter__(self) -> Iterator[ChannelMessage]:
-        """Messages for ever, until `close`."""
+        """Yields messages until `close`."""
         while not self._inner.is_closed:
             yield from self.getmany(1, _POLL_MS)
 

@@ -2,7 +2,7 @@
 
 Rule 1: a channel is changed and deleted by its id, as the call found it: one that is made meanwhile under its name is left
         alone.
-Rule 2: what is asked of every leader is told by partition, and one that does not answer is named with its error.
+Rule 2: a call that asks every leader returns the answers by partition, and names one that does not answer with its error.
 """
 
 from __future__ import annotations

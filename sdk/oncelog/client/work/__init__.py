@@ -1,1 +1,1 @@
-"""Workers of channels: they are given records one by one, and say what became of each."""
+"""Workers of channels: they are given records one by one, and settle each of them."""

@@ -1,8 +1,8 @@
 """The messages that have come and that the caller does not have yet, in the order in which they came.
 
 Rule 1: a message that is no longer the worker's is not handed out: its time has passed, or its partition has another leader.
-Rule 2: what a reader must be told comes after the messages before it, once; what ends the worker is told to every reader.
-Its bound is the worker's `max_in_flight`: nobody is asked for more.
+Rule 2: what a reader must be told comes after the messages before it, once; what ends the worker reaches every reader.
+Its bound is the worker's `max_in_flight`: brokers are asked for no more than that.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Inbox:
         self._news.set()
 
     def wake(self) -> None:
-        """Whoever waits looks again."""
+        """Makes readers that wait look again."""
         self._news.set()
 
     def take(self, most: int) -> list[ChannelMessage]:

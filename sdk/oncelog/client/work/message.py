@@ -1,4 +1,4 @@
-"""A record that a worker was given, with the words about what became of it.
+"""A record that a worker was given, with the words that settle it.
 
 Rule 1: it is settled once: after `ack`, `nack` or `reject` every further word raises `IllegalStateError`. A word that the
         broker refused, or whose outcome is not known, may be said again.
@@ -79,7 +79,7 @@ class ChannelMessage(StaysHere):
         await self._worker._say((self,), nack_of(delay_ms))
 
     async def touch(self) -> None:
-        """It is still worked on: `ack_wait_ms` begins anew. Raises as `ack`."""
+        """It is still worked on: `ack_wait_ms` begins again. Raises as `ack`."""
         await self._worker._say((self,), Said(Verdict.TOUCH))
 
     async def reject(self, reason: str = "") -> None:

@@ -1,8 +1,8 @@
 """Which partitions a worker asks for, and whom: the leaders of a topic, without those that just failed.
 
-Rule 1: a partition that failed is not asked for until its pause is over; the pause doubles with each failure. Metadata is
+Rule 1: a partition that failed is not asked for until its pause has passed; the pause doubles with each failure. Metadata is
         looked at again meanwhile, when the failure says that it may be old.
-Rule 2: a failure that lasts for `default_api_timeout_ms` is told, once, and then tried again for as long.
+Rule 2: a failure that lasts for `default_api_timeout_ms` is raised to the reader, once, and then tried again for as long.
 Rule 3: partitions that are added to the topic are found by a refresh every `metadata_max_age_ms`.
 """
 

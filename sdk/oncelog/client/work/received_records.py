@@ -1,7 +1,7 @@
 """An answer of a broker to the records that it gives to a worker.
 
 Rule 1: nothing of an answer that breaks the protocol is used: `InvalidResponseError`.
-Rule 2: a batch that cannot be read is told of once, with where it is; the other records of the answer are the worker's all
+Rule 2: a batch that cannot be read is reported once, with where it is; the other records of the answer are the worker's all
         the same.
 """
 

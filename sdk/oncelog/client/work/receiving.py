@@ -2,7 +2,7 @@
 
 Rule 1: what may be asked of whom says `core/work/shares.py`. The next request to a broker is on its way while the caller
         works on what the last one brought.
-Rule 2: what passes is tried again and not seen. What does not is told to the reader, once; a channel or topic that is gone
+Rule 2: what passes is tried again and not seen. What does not is raised to the reader, once; a channel or topic that is gone
         ends the worker.
 Rule 3: an unknown channel may be a new one of which the broker has not heard. So brokers are asked for it by name before
         it counts as gone.
@@ -290,7 +290,7 @@ class Receiver:
                 if not await self._lookup.is_there(self.channel):
                     self._end(error)
             except errors.OncelogError:
-                pass  # nobody knows: it is looked for again with the next failure
+                pass  # not known: it is looked for again with the next failure
             finally:
                 self._is_checking = False
 

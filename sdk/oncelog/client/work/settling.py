@@ -1,4 +1,4 @@
-"""Tells brokers what became of records, and tells whoever waits for it when that is done.
+"""Tells brokers how a worker settled its records, and tells the callers that wait for it when that is done.
 
 Rule 1: what waits for a broker goes in one call, at once: no timer. Meanwhile the next words gather.
 Rule 2: a call whose outcome is not known is repeated until `default_api_timeout_ms`: the broker knows a copy by its
@@ -288,7 +288,7 @@ class Settler:
         )
 
     def _end(self, word: _Word, error: errors.OncelogError) -> None:
-        """It was not done, or nobody knows: the caller may say it again."""
+        """It was not done, or that is not known: the caller may say it again."""
         word.held.is_touched = False
         if word.said.verdict is not Verdict.TOUCH:
             word.held.moves(MessageIncident.REFUSED)
@@ -345,7 +345,7 @@ class Settler:
                     continue
                 final = passing
             if final is not None:
-                for held in left:  # nobody knows: they come again when the transaction has been aborted
+                for held in left:  # not known: they come again when the transaction has been aborted
                     held.moves(MessageIncident.TAKEN_AWAY)
                     self._over(held)
                 raise final

@@ -1,4 +1,4 @@
-"""A worker of a channel: it is given records one by one, and each is its own until it has said what became of it.
+"""A worker of a channel: it is given records one by one, and each is its own until it has settled it.
 
     async with client.worker("orders", channel="billing") as worker:
         async for message in worker:
@@ -176,8 +176,8 @@ class Worker(StaysHere):
     async def getmany(self, max_records: int | None = None, timeout_ms: int | None = None) -> list[ChannelMessage]:
         """Up to `max_records` (None = all that are there) messages; waits for the first one, at most `timeout_ms`.
 
-        The list is empty when none came (None = waits for ever). Raises what keeps records from coming: once what may pass, and
-        `UnknownChannelError` or `UnknownTopicError` each time when channel or topic are gone.
+        The list is empty when none came (None = waits without a limit). Raises what keeps records from coming: once
+        what may pass, and `UnknownChannelError` or `UnknownTopicError` each time when channel or topic are gone.
         """
         limit = self.config.max_in_flight if max_records is None else max_records
         if limit < 1:

@@ -3,7 +3,7 @@
 Rule 1: a record is held once. When it comes again in a later delivery, the earlier one is lost.
 Rule 2: a record whose time has passed is forgotten here. One that the caller does not have yet is lost with that; about
         one that he has, the broker has the last word, since he may still say something about it.
-Rule 3: nothing here grows without bound: what is over is removed.
+Rule 3: nothing here grows without bound: what has ended is removed.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Holding:
         heapq.heappush(self._by_time, (held.until_ms, self._number, held))
 
     def remove(self, held: Held) -> bool:
-        """It is over. False: it was removed before."""
+        """It has ended. False: it was removed before."""
         if not held.is_counted:
             return False
         held.is_counted = False
@@ -98,7 +98,7 @@ class Holding:
         return True
 
     def touched(self, held: Held, now_ms: int) -> None:
-        """Its time began anew; the broker was told so at `now_ms`."""
+        """Its time began again; the call that told the broker so was sent at `now_ms`."""
         held.from_ms = now_ms
         held.until_ms = held_until_ms(now_ms, held.ack_wait_ms)
         if held.is_counted:

@@ -2,9 +2,9 @@
 
 WAITING   The record has come, and the caller does not have it yet.
 HELD      The caller has it, and settles it.
-SETTLING  The broker was told what became of it, and has not confirmed that yet.
-SETTLED   The broker has confirmed it, or it is acknowledged in a transaction. This delivery is over.
-LOST      The broker has given it to somebody else, or will: its deadline has passed, or its leader has changed.
+SETTLING  The worker has said to the broker how it ends, and the broker has not confirmed that yet.
+SETTLED   The broker has confirmed it, or it is acknowledged in a transaction. This delivery has ended.
+LOST      The broker has given it to another worker, or will: its deadline has passed, or its leader has changed.
 
 Rule: an incident that a state does not list is refused (`next_state` returns None), and changes nothing.
 """
@@ -32,11 +32,11 @@ class MessageIncident(StrEnum):
     HANDED_OUT = "handed out"
     """The caller gets it."""
     VERDICT = "verdict"
-    """The caller, or the worker for it, says what became of it."""
+    """The caller, or the worker for it, says how this delivery ends."""
     CONFIRMED = "confirmed"
-    """The broker has done what it was told."""
+    """The broker has done what the worker said."""
     REFUSED = "refused"
-    """The broker has not done it, or nobody knows: the caller may say it again."""
+    """The broker has not done it, or that is not known: the caller may say it again."""
     TAKEN_AWAY = "taken away"
     """The broker says that it is not this worker's, or the worker knows that by itself."""
 

@@ -48,7 +48,7 @@ class Place(NamedTuple):
     offset: int
     delivery: int
     leader_epoch: int = 0
-    """In which it was delivered: deliveries are counted anew, from what is stored, by each leader."""
+    """In which it was delivered: each leader counts deliveries again, from what is stored."""
 
 
 class Item(NamedTuple):
@@ -81,7 +81,7 @@ def items_of(told: Iterable[tuple[Place, Said]]) -> list[Item]:
 def judge_at_new_leader(said: Said) -> Fate | None:
     """Returns the fate of a word about a record whose partition has another leader by now; None: it goes to that one.
 
-    Deliveries are counted anew there, so only an acknowledgement, whose work was done, may be told to it. What was given
+    Deliveries are counted again there, so only an acknowledgement, whose work was done, may be told to it. What was given
     back comes again by itself.
     """
     if said.verdict is Verdict.ACK:
@@ -129,4 +129,4 @@ def judge(said: Said, refusal: Refusal | None, may_be_copy: bool) -> Fate:
         return Fate.NOT_OURS
     if said.verdict in (Verdict.ACK, Verdict.REJECT):
         return Fate.DONE if refusal.is_settled else Fate.NOT_OURS
-    return Fate.NOT_OURS if said.verdict is Verdict.TOUCH else Fate.DONE  # given back, whoever has it now
+    return Fate.NOT_OURS if said.verdict is Verdict.TOUCH else Fate.DONE  # given back, whichever worker has it now
