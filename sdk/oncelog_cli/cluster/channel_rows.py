@@ -96,7 +96,7 @@ def pending_row(item: PendingMessage) -> dict[str, Any]:
 
 
 def told_claim(found: Sequence[ClaimedMessages], then: str) -> str:
-    """Says how many records were claimed, and what became of them."""
+    """Says how many records were claimed, and what `then` did with them."""
     count = sum(item.last_offset - item.first_offset + 1 for item in found)
     words = {"release": "come again at once", "ack": "are done", "reject": "are dead"}[then]
     return f"{count} records were claimed, and {words}" if count else "no record was claimed"

@@ -30,7 +30,7 @@ class DelayAdmin(AdminBase):
     """See the module."""
 
     async def cancel_delayed(self, topic: str, partition: int, offset: int) -> None:
-        """Takes a delayed record out before its time: when this returns, nobody will ever see it.
+        """Takes a delayed record out before its time: when this returns, it will never be delivered.
 
         `topic`: the one it was sent to. `partition` and `offset`: where it waits, as `send` returned.
         Raises `NotScheduledError` when it was delivered or cancelled before, or never waited.

@@ -48,7 +48,7 @@ class Place(NamedTuple):
     offset: int
     delivery: int
     leader_epoch: int = 0
-    """In which it was delivered: deliveries are counted anew, from what is stored, by each leader."""
+    """In which it was delivered: each leader counts deliveries again, from what is stored."""
 
 
 class Item(NamedTuple):

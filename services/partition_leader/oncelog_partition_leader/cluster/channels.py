@@ -114,7 +114,7 @@ class Channels:
             Compare(deleted_topic_key(channel.channel_id), 0),
         ]
         if not await self._commit(compares, [Put(channel.key, channel.encode())]):
-            # Also when another call has just created it: the next try finds that, and is told what this caller asked for.
+            # Also when another call has just created it: the next try finds that one (`_existing`).
             raise RequestTimedOutError("the cluster changed meanwhile: try again", channel=channel.name)
         _log.info("created channel %s (%s) of topic %s", channel.name, channel.channel_id, topic.value.name)
 

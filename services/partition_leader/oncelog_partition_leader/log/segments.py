@@ -291,4 +291,4 @@ class SegmentedLog:
 
 
 def _nothing() -> None:
-    """Is called while nobody wants to know."""
+    """Is called while no caller wants to know of changes."""

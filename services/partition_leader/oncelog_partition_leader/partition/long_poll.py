@@ -11,7 +11,7 @@ from typing import Protocol
 
 
 class Watcher(Protocol):
-    """Whoever is woken at a change of a partition."""
+    """An object that is woken at a change of a partition."""
 
     def wake(self) -> None:
         """Is called once for each `watch`."""

@@ -1,4 +1,4 @@
-"""The words between a worker and a channel: which records it takes, and what became of them.
+"""The words between a worker and a channel: which records it takes, and how it settles them.
 
 Rule: `Settlement.check` finds whatever is wrong with one before anything is changed; the bounds are those of channel.proto.
 """

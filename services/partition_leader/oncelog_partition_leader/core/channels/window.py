@@ -109,7 +109,7 @@ class Window:
             del self._told[offset]
         del self._told_offsets[:at]
 
-    # ------------------------------------------------------------ what was told and not looked at
+    # ------------------------------------------------------------ what is known of records that were not looked at
 
     def is_ahead(self, offset: int) -> bool:
         """Returns True when the record was not looked at yet."""

@@ -50,7 +50,7 @@ class DelayHost:
             self._tasks.spawn(keep_running(self._bugs, run, "delayed records"), f"delays {partition.id}")
 
     async def _keep(self, partition: LocalPartition, leadership: Leadership) -> None:
-        """Runs until the leadership ends; a bug in between begins it anew (`keep_running`)."""
+        """Runs until the leadership ends; a bug in between restarts it (`keep_running`)."""
         while leadership.ended is None:
             run = self._runs[partition.id] = SchedulerRun(partition, leadership, self._around)
             try:

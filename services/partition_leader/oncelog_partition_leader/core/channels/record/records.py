@@ -33,7 +33,7 @@ class Records:
         self.ready: OrderedDict[int, None] = OrderedDict()
         """Records that may be delivered again, the one that has waited longest first."""
         self.waiting: set[int] = set()
-        """Records that come again when their pause is over."""
+        """Records that come again when their pause has passed."""
         self.held: dict[str, set[int]] = {}
         """Worker -> what it has in flight."""
         self.states = dict.fromkeys(_S, 0)
