@@ -23,7 +23,15 @@ QUICK_START: Final = ("Try it", "Write and read", "Spark", "Deploy")
 HOME: Final = ("What it promises",)
 
 MENU: Final[Mapping[str, tuple[str, ...]]] = {
-    "Start": ("quick-start", "examples", "examples-go", "examples-node", "coming-from-kafka", "coming-from-aiokafka"),
+    "Start": (
+        "quick-start",
+        "examples",
+        "examples-go",
+        "examples-node",
+        "coming-from-kafka",
+        "coming-from-aiokafka",
+        "coming-from-queues",
+    ),
     "Guides": (
         *(
             "spark",
@@ -31,6 +39,7 @@ MENU: Final[Mapping[str, tuple[str, ...]]] = {
             "two-phase-sink",
             "consumer",
             "channels",
+            "delays",
             "delivery",
             "once",
             "processes",
@@ -60,6 +69,7 @@ MENU: Final[Mapping[str, tuple[str, ...]]] = {
             "internals/coordinator",
             "internals/groups",
             "internals/channels",
+            "internals/delays",
             "internals/replication",
             "internals/storage",
             "internals/overload",

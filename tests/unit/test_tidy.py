@@ -28,6 +28,7 @@ PUBLIC = {
     "sdk/oncelog/client/consume/consumer.py:Consumer",
     "sdk/oncelog/client/produce/producer.py:Producer",
     "sdk/oncelog/client/produce/transactions/transaction.py:Transaction",
+    "sdk/oncelog/client/work/worker.py:Worker",
 }
 """Their methods are what users call, and their docstrings are for users."""
 FACADE = ("sdk/oncelog/sync/admin.py", "sdk/oncelog/sync/clients.py")

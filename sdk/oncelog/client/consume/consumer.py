@@ -89,7 +89,8 @@ class Consumer(Seeking, CountsExpired, StaysHere, Generic[K, V]):
         self._polling = Polling(
             self._positions, self._fetcher, following, self._closing, self._commits, self._group, first, self._pace
         )
-        self._arrow = ArrowReader(self._fetcher, self._positions, config, self._records.expired)
+        self._expired = self._records.expired
+        self._arrow = ArrowReader(self._fetcher, self._positions, config, self._expired)
         if is_shared and topics:
             self._group.subscribe(topics, "", Callbacks())
 
@@ -352,8 +353,7 @@ class Consumer(Seeking, CountsExpired, StaysHere, Generic[K, V]):
         timeout_ms: int | None = None,
         topic_id: str = "",
     ) -> AsyncIterator[pa.RecordBatch]:
-        """The rows with `start` <= offset < `end` of one partition, as `read_arrow` gives them; then it ends. None is left out
-        because its time to live has passed: a range that is read again is the same.
+        """The rows with `start` <= offset < `end` of one partition, as `read_arrow` gives them, expired or not.
 
         Replaces the assignment. Raises `RequestTimedOutError` when nothing comes for `timeout_ms`, and `UnknownTopicError`
         when the topic was created again: while it is read, or since the caller learned `topic_id`.

@@ -16,7 +16,6 @@ from oncelog.ports import WallClock
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from oncelog.client.consume.record_reader import RecordReader
     from oncelog.core.batch.expiry import Mask
 
 
@@ -46,9 +45,9 @@ class ExpiredRecords:
 class CountsExpired:
     """A consumer, as far as it counts expired records."""
 
-    _records: RecordReader
+    _expired: ExpiredRecords
 
     @property
     def expired_count(self) -> int:
         """How many records were skipped, since their time to live had passed."""
-        return self._records.expired.count
+        return self._expired.count

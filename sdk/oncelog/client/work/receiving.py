@@ -44,7 +44,10 @@ _LEAST_WAIT_MS: Final = 20
 
 
 class Receiver:
-    """See the module. One per worker. `expire` settles records whose time to live has passed."""
+    """See the module. One per worker; its fields are what the worker shares.
+
+    `expire` settles records whose time to live has passed.
+    """
 
     def __init__(
         self,

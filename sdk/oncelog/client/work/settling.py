@@ -79,7 +79,10 @@ class _Word:
 
 
 class Settler:
-    """See the module. One per worker. `over` closes the account of a record that the worker holds no more."""
+    """See the module. One per worker; it has many methods, since each verdict has one.
+
+    `over` closes the account of a record that the worker holds no more.
+    """
 
     def __init__(
         self, context: Context, partitions: Partitions, holding: Holding, worker_id: str, over: Callable[[Held], None]

@@ -22,7 +22,7 @@ from dataclasses import replace
 from random import Random
 from typing import Final, Protocol
 
-from oncelog.core.names import check_topic_name, waiting_topic
+from oncelog.core.names import check_topic_name
 from oncelog.errors import (
     InvalidPartitionsError,
     InvalidReplicationFactorError,
@@ -34,6 +34,7 @@ from oncelog.errors import (
     UnknownTopicError,
 )
 from oncelog.types import BrokerRef, PartitionId
+from oncelog_partition_leader.cluster.waiting_topics import Followed, followed, waiting_topic_of
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.cluster.assignment import Candidate, alternate_racks, replicas_of
 from oncelog_partition_leader.core.cluster.capacity import check_room, held_by
@@ -49,7 +50,7 @@ from oncelog_runtime.metadata.cluster_keys import (
     topic_key,
 )
 from oncelog_runtime.metadata.cluster_view import ClusterView, Versioned
-from oncelog_runtime.metadata.waiting_topics import is_waiting, topic_of, waiting_topic_id
+from oncelog_runtime.metadata.waiting_topics import is_waiting, topic_of
 from oncelog_runtime.ports import Compare, Put, WallClock
 
 _log = logging.getLogger(__name__)
@@ -65,10 +66,6 @@ _INTERNAL_OPTIONS: Final = {
     "segment_bytes": str(8 << 20),  # a disk gets back whole segments only, and there are a hundred shards
 }
 """The options of the cluster's own topics, besides `min_insync_replicas`."""
-_WAITING_OPTIONS: Final = {"cleanup_policy": "delete", "retention_bytes": "-1", "retention_ms": "-1"}
-"""The options of waiting topics: the scheduler of a partition alone knows which records are needed, and deletes the others."""
-_OPTIONS_OF_WAITING: Final = ("flush_mode", "max_message_bytes", "min_insync_replicas")
-"""A waiting topic has these from its topic."""
 
 
 class Commit(Protocol):
@@ -80,7 +77,7 @@ class Commit(Protocol):
 
 
 class Topics:
-    """Creates, alters, deletes and completes topics, for the controller."""
+    """Creates, alters, deletes and completes topics, for the controller: each of these has methods of its own."""
 
     def __init__(
         self,
@@ -144,17 +141,13 @@ class Topics:
         return await self._create(topic), True
 
     async def _create_waiting(self, name: str) -> tuple[Topic, bool]:
-        """Creates the waiting topic of a topic, as it is itself: safe to repeat. Raises `UnknownTopicError`."""
-        of = self._view.topic(topic_of(name))
+        """Creates the waiting topic of a topic: safe to repeat. Raises `UnknownTopicError`."""
+        topic = waiting_topic_of(self._view.topic(topic_of(name)))
         entry = self._view.topics.get(name)
         if entry is not None:
-            if entry.value.topic_id != waiting_topic_id(of.topic_id):
+            if entry.value.topic_id != topic.topic_id:
                 raise RequestTimedOutError("the topic was made again; what waited for the one before is being removed")
             return entry.value, False
-        waiting_topic(of.name)  # its name fits
-        options = {name: value for name, value in of.config.items() if name in _OPTIONS_OF_WAITING}
-        config = canonical({**options, **_WAITING_OPTIONS})
-        topic = Topic(name, waiting_topic_id(of.topic_id), of.partitions, of.replication_factor, config)
         self._check_room(topic, range(topic.partitions))
         self._charge(topic.partitions)
         return await self._create(topic), True
@@ -353,17 +346,15 @@ class Topics:
     async def _follow_topic(self, entry: Versioned[Topic]) -> Topic:
         """Deletes a waiting topic whose topic is gone, or gives it as many partitions. Returns the topic as it is now."""
         topic = entry.value
-        if not is_waiting(topic.name):
-            return topic
-        of = self._view.topics.get(topic_of(topic.name))
         key, compares = topic_key(topic.name), [Compare(topic_key(topic.name), entry.mod_revision)]
-        if of is None or waiting_topic_id(of.value.topic_id) != topic.topic_id:
-            tombstone = Put(deleted_topic_key(topic.topic_id), DeletedTopic(topic.name, self._clock.now_ms()).encode())
-            await self._commit(compares, [tombstone], [key])
-        elif of.value.partitions > topic.partitions:
-            await self._commit(compares, [Put(key, replace(topic, partitions=of.value.partitions).encode())])
-        else:
-            return topic
+        match followed(topic, self._view.topics):
+            case Followed.WHOLE:
+                return topic
+            case Followed.ORPHAN:
+                tombstone = DeletedTopic(topic.name, self._clock.now_ms()).encode()
+                await self._commit(compares, [Put(deleted_topic_key(topic.topic_id), tombstone)], [key])
+            case Topic() as grown:
+                await self._commit(compares, [Put(key, grown.encode())])
         self._changed()
         return topic
 

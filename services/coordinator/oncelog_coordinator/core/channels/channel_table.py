@@ -85,7 +85,7 @@ class Transactions(Protocol):
 
 
 class ChannelTable:
-    """Holds all channels of one shard."""
+    """Holds all channels of one shard. It has many methods, one for each question of the rules about channels."""
 
     def __init__(self, limits: Limits, transactions: Transactions) -> None:
         self.limits = limits

@@ -40,7 +40,10 @@ _S: Final = RecordState
 
 
 class Delivery:
-    """One channel on one partition in one leadership. `now_ms` is monotonic, in milliseconds, everywhere."""
+    """One channel on one partition in one leadership; it has methods for all that may happen to it.
+
+    `now_ms` is monotonic, in milliseconds, everywhere.
+    """
 
     def __init__(self, options: ChannelOptions, stored: Stored, now_ms: int) -> None:
         self._records = Records(options.order_by_key)

@@ -54,7 +54,10 @@ class Surroundings:
 
 
 class LedChannel:
-    """See the module. `delivery` is there from when the coordinator has answered (`is_open`)."""
+    """See the module. It has many methods, since each request about a channel is one.
+
+    `delivery` is there from when the coordinator has answered (`is_open`).
+    """
 
     def __init__(
         self,

@@ -1,0 +1,51 @@
+"""Where records wait for their time: what the waiting topic of a topic looks like, and how it follows that topic.
+
+Rule 1: it has the partitions, the replicas and the durability of its topic, and keeps every record: the scheduler of a
+        partition alone knows which are needed, and deletes the others.
+Rule 2: its id is made of its topic's id. One whose topic is gone, or was made again, is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import Enum
+from typing import Final
+
+from oncelog.core.names import waiting_topic
+from oncelog_partition_leader.log.topic_config import canonical
+from oncelog_runtime.metadata.cluster_keys import Topic
+from oncelog_runtime.metadata.cluster_view import Versioned
+from oncelog_runtime.metadata.waiting_topics import is_waiting, topic_of, waiting_topic_id
+
+_OPTIONS: Final = {"cleanup_policy": "delete", "retention_bytes": "-1", "retention_ms": "-1"}
+_TAKEN_OVER: Final = ("flush_mode", "max_message_bytes", "min_insync_replicas")
+"""A waiting topic has these from its topic."""
+
+
+class Followed(Enum):
+    """How a topic stands to the one that it follows."""
+
+    WHOLE = "whole"
+    """It follows none, or is as large as that one."""
+    ORPHAN = "orphan"
+    """The topic that it followed is gone."""
+
+
+def waiting_topic_of(of: Topic) -> Topic:
+    """Returns the waiting topic of a topic. Raises `InvalidTopicError` when its name would be too long."""
+    options = {name: value for name, value in of.config.items() if name in _TAKEN_OVER}
+    config = canonical({**options, **_OPTIONS})
+    return Topic(waiting_topic(of.name), waiting_topic_id(of.topic_id), of.partitions, of.replication_factor, config)
+
+
+def followed(topic: Topic, topics: Mapping[str, Versioned[Topic]]) -> Followed | Topic:
+    """Compares a topic with the one that it follows, among `topics`; returns what it should be, when it is too small."""
+    if not is_waiting(topic.name):
+        return Followed.WHOLE
+    of = topics.get(topic_of(topic.name))
+    if of is None or waiting_topic_id(of.value.topic_id) != topic.topic_id:
+        return Followed.ORPHAN
+    if of.value.partitions > topic.partitions:
+        return replace(topic, partitions=of.value.partitions)
+    return Followed.WHOLE

@@ -1,0 +1,40 @@
+"""A waiting topic is like its topic, and follows it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from oncelog.errors import InvalidTopicError
+from oncelog_partition_leader.cluster.waiting_topics import Followed, followed, waiting_topic_of
+from oncelog_runtime.metadata.cluster_keys import Topic
+from oncelog_runtime.metadata.cluster_view import Versioned
+
+ORDERS = Topic("orders", "a" * 32, 4, 3, {"flush_mode": "fsync", "retention_ms": "1000", "cleanup_policy": "compact"})
+
+
+def test_it_is_as_large_and_as_durable_as_its_topic_and_keeps_everything() -> None:
+    made = waiting_topic_of(ORDERS)
+    assert (made.name, made.partitions, made.replication_factor) == ("__delayed.orders", 4, 3)
+    assert made.topic_id != ORDERS.topic_id
+    assert waiting_topic_of(ORDERS) == made
+    assert made.config["flush_mode"] == "fsync"
+    assert (made.config["retention_ms"], made.config["cleanup_policy"]) == ("-1", "delete")
+
+
+def test_a_name_that_would_be_too_long_is_refused() -> None:
+    with pytest.raises(InvalidTopicError):
+        waiting_topic_of(replace(ORDERS, name="x" * 249))
+
+
+def test_it_follows_its_topic() -> None:
+    made = waiting_topic_of(ORDERS)
+    there = {"orders": Versioned(ORDERS, 1)}
+    assert followed(made, there) is Followed.WHOLE
+    assert followed(ORDERS, {}) is Followed.WHOLE, "an ordinary topic follows none"
+    assert followed(made, {}) is Followed.ORPHAN
+    again = replace(ORDERS, topic_id="b" * 32)
+    assert followed(made, {"orders": Versioned(again, 2)}) is Followed.ORPHAN
+    grown = followed(made, {"orders": Versioned(replace(ORDERS, partitions=6), 2)})
+    assert grown == replace(made, partitions=6)
