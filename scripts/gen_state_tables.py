@@ -7,7 +7,7 @@ A page gets a table where it has these two lines; what stands between them is re
     <!-- states: transaction-number -->
     <!-- end of states -->
 
-A page of docs or docs/internals gets a picture of the same table (Mermaid) where it has these:
+A page of docs or docs/internals gets a picture of the same table where it has these:
 
     <!-- picture: transaction-number -->
     <!-- end of picture -->
@@ -62,12 +62,16 @@ class Table:
         return "\n".join(["", f"Drawn from `{self.module}.{self.attribute}`.", "", *rows, "", ""])
 
     def pictured(self) -> str:
-        """The table as a Mermaid diagram; it begins with the enum's first state and ends with those that lead nowhere."""
+        """The table as a diagram in text: a column for each state, and a line with an arrow for each step."""
         states, steps = self._sorted_steps()
-        ends = [state for state in states if not any(old is state for old, _, _ in steps)]
-        arrows = [f"    {old.name} --> {new.name}{': ' if who else ''}{_in_lines(who)}" for old, new, who in steps]
-        final = [f"    {state.name} --> [*]" for state in ends]
-        diagram = ["```mermaid", "stateDiagram-v2", f"    [*] --> {states[0].name}", *arrows, *final, "```"]
+        names = [state.name for state in states]
+        columns = [1 + sum(len(before) + 3 for before in names[:at]) + len(name) // 2 for at, name in enumerate(names)]
+        lines = [" " + "   ".join(names), _lifelines(columns)]
+        for old, new, who in steps:
+            first, *more = who.split("; ")
+            arrow = _arrow(columns, columns[states.index(old)], columns[states.index(new)])
+            lines += [f"{arrow}   {first}", *(f"{_lifelines(columns)}   or {trigger}" for trigger in more)]
+        diagram = ["```text", *(line.rstrip() for line in lines), "```"]
         return "\n".join(["", *diagram, "", f"Drawn from `{self.module}.{self.attribute}`.", "", ""])
 
     def _sorted_steps(self) -> tuple[list[Enum], list[Step]]:
@@ -121,8 +125,20 @@ TABLES: Final = (
 )
 
 
-def _in_lines(who: str) -> str:
-    return who.replace("; ", "<br/>")
+def _lifelines(columns: list[int]) -> str:
+    return "".join("|" if at in columns else " " for at in range(columns[-1] + 1))
+
+
+def _arrow(columns: list[int], start: int, end: int) -> str:
+    """A line of the picture with one arrow; a step that leads back to its own state is an `@`."""
+    line = list(_lifelines(columns))
+    if start == end:
+        line[start] = "@"
+    elif start < end:
+        line[start + 1 : end] = "-" * (end - start - 2) + ">"
+    else:
+        line[end + 1 : start] = "<" + "-" * (start - end - 2)
+    return "".join(line)
 
 
 def _rows_with_triggers(steps: list[Step]) -> Iterator[str]:
@@ -207,7 +223,10 @@ def main(arguments: list[str] | None = None) -> int:
     old = [path for path, text in wanted.items() if path.read_text(encoding="utf-8") != text]
     for path in old:
         if is_check:
-            print(f"{path.relative_to(ROOT)} is out of date: run python -m scripts.gen_state_tables", file=sys.stderr)
+            print(
+                f"{path.relative_to(PAGES.parents[1])} is out of date: run python -m scripts.gen_state_tables",
+                file=sys.stderr,
+            )
         else:
             path.write_text(wanted[path], encoding="utf-8")
     return 1 if is_check and old else 0

@@ -22,7 +22,7 @@ class Burial:
     def __init__(self) -> None:
         self._queue: deque[int] = deque()
         self.reasons: dict[int, str] = {}
-        """Of each record that is dead and whose letter is not written."""
+        """The reason of each record that is dead and whose letter is not written."""
 
     def add(self, offset: int, reason: str) -> None:
         """Takes in a record that has died."""

@@ -20,7 +20,7 @@ _S: Final = RecordState
 
 
 class Counts(NamedTuple):
-    """What there is, and what was done in this leadership."""
+    """How many records are in which state, and what was done in this leadership."""
 
     depth: int
     """Records that are not settled, those below `next_offset`; with the offsets from there to the end: an upper bound."""

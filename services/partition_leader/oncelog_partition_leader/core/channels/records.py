@@ -107,11 +107,21 @@ class Records:
             most -= last - first + 1
             runs.append((first, last))
             if self.keys is None:
-                self.entries.update((offset, Entry(offset)) for offset in range(first, last + 1))
-                self.states[_S.AVAILABLE] += last - first + 1
+                self._deliver_new(first, last, worker_id, due_ms, now_ms)
+                continue
             for offset in range(first, last + 1):
                 self.deliver(self.entries[offset], worker_id, due_ms, now_ms)
         return runs
+
+    def _deliver_new(self, first: int, last: int, worker_id: str, due_ms: int, now_ms: int) -> None:
+        """Delivers neighbours that have no entry yet; what `deliver` does, without indices that they are not in."""
+        held = self.held.setdefault(worker_id, set())
+        for offset in range(first, last + 1):
+            entry = self.entries[offset] = Entry(offset)
+            held.add(offset)
+            entry.move(_S.IN_FLIGHT)
+            entry.worker, entry.deliveries, entry.since_ms, entry.due_ms = worker_id, 1, now_ms, due_ms
+        self.states[_S.IN_FLIGHT] += last - first + 1
 
     def deliver(self, entry: Entry, worker_id: str, due_ms: int, now_ms: int) -> None:
         """Makes a record the worker's, with one delivery more. The caller adds `due_ms` to `deadlines`."""

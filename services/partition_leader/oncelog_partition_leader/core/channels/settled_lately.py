@@ -18,7 +18,7 @@ MAX_RANGES: Final = 65_536
 
 
 class SettledLately:
-    """What was acknowledged lately on one partition."""
+    """Remembers the last acknowledgements on one partition."""
 
     __slots__ = ("_by_worker", "_ranges")
 

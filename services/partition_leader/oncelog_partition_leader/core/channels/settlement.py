@@ -19,7 +19,7 @@ MAX_REASON: Final = 1024
 
 
 class Verdict(IntEnum):
-    """What a worker says about records that it holds; the numbers are those of channel.proto."""
+    """The word of a worker about records that it holds; the numbers are those of channel.proto."""
 
     ACK = 1
     """Done: they never come again."""
@@ -41,9 +41,9 @@ class Settlement(NamedTuple):
     delivery: int
     verdict: Verdict = Verdict.ACK
     delay_ms: int = CHANNEL_PAUSE
-    """Of a NACK: 0 to a day, or `CHANNEL_PAUSE`."""
+    """The pause of a NACK: 0 to a day, or `CHANNEL_PAUSE`."""
     reason: str = ""
-    """Of a REJECT: for the dead letter."""
+    """Why a worker has rejected them: for the dead letter."""
 
     def check(self) -> None:
         """Raises `InvalidRequestError` when a value is out of its range."""

@@ -1,4 +1,4 @@
-"""What a worker says about the records that it holds, or wants to hold.
+"""The words of workers: about records that they hold, and for records that they want to hold.
 
 Rule 1: only the owner of a delivery settles it; what is refused changes nothing. A late word, after the deadline and before the
     record was given back, still counts: it has no other owner.

@@ -1,4 +1,4 @@
-"""What the coordinator keeps of a channel on a partition: what a leader begins with, and what it writes.
+"""The state that the coordinator keeps of a channel on a partition: a leader begins with it, and writes what changes.
 
 Rule: times here are pauses from the moment at which the value was made; the shell turns them into the wall clock and back.
 """
@@ -42,7 +42,7 @@ class Stored(NamedTuple):
 
 
 class Write(NamedTuple):
-    """What the coordinator gets next. A repetition after an unknown outcome is this same object."""
+    """The next message to the coordinator. A repetition after an unknown outcome is this same object."""
 
     write_no: int
     settled_before: int

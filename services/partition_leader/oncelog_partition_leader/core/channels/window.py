@@ -24,7 +24,7 @@ Pending = Mapping[TxnName, OffsetRanges]
 
 
 class _Told(NamedTuple):
-    """What the coordinator has told about a record that was not looked at yet."""
+    """All that the coordinator has told about a record that was not looked at yet."""
 
     deliveries: int
     due_ms: int | None
@@ -38,7 +38,7 @@ class Window:
         self.settled_before = stored.settled_before
         self.next_offset = stored.settled_before
         self.settled = OffsetRanges(stored.settled)
-        """What is settled, durably, at and above `settled_before`."""
+        """All that is settled, durably, at and above `settled_before`."""
         self._told = {
             offset: _Told(deliveries, now_ms + pause_ms if pause_ms > 0 else None)
             for offset, deliveries, pause_ms in stored.retried

@@ -1,7 +1,7 @@
-"""What waits to be written to the coordinator, in the order in which it came, one write at a time.
+"""The queue of all that waits to be written to the coordinator, in the order in which it came, one write at a time.
 
-Rule 1: at most one write is outstanding. A number is given to a write when it is begun, so whoever waits for it knows the
-    number from the start (`number`), and every number given is written: a seek empties writes, and takes none out.
+Rule 1: at most one write is outstanding. A number is given to a write when it is begun, so a handler that waits for it knows
+    the number from the start (`number`), and every number given is written: a seek empties writes, and takes none out.
 Rule 2: a write has at most `MAX_RANGES` settled ranges and `MAX_RETRIED` records; more goes with the next one.
 Rule 3: a seek is a write of its own.
 """
