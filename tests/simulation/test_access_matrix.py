@@ -16,6 +16,7 @@ from oncelog.core.batch.batch import encode_batch
 from oncelog.core.scram import make_credential
 from oncelog.errors import ErrorCode as C
 from oncelog.types import PartitionId
+from oncelog.v1 import channel_pb2 as ch
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import placement_pb2 as pl
@@ -81,6 +82,15 @@ EXPECTED: Final[dict[str, tuple[set[str], C | None]]] = {
     "PartitionLeader.SurveyReplicas": ({OPERATOR, ADMIN, ROOT}, CLUSTER),
     "PartitionLeader.ElectUnclean": ({ADMIN, ROOT}, CLUSTER),
     "PartitionLeader.DecommissionBrokers": ({ADMIN, ROOT}, CLUSTER),
+    "Channels.CreateChannel": ({READER, OWNER, ROOT}, GROUPS),
+    "Channels.AlterChannel": ({READER, OWNER, ROOT}, GROUPS),
+    "Channels.DeleteChannel": ({OWNER, OPERATOR, ADMIN, ROOT}, GROUPS),
+    "Channels.ListChannels": (SEES - {WRITER}, None),
+    "Channels.Receive": ({READER, OWNER, ROOT}, GROUPS),
+    "Channels.Settle": ({READER, OWNER, ROOT}, GROUPS),
+    "Channels.Claim": ({READER, OWNER, ROOT}, GROUPS),
+    "Channels.DescribeChannel": (SEES - {WRITER}, GROUPS),
+    "Channels.SeekChannel": ({READER, OWNER, ROOT}, GROUPS),
     "Security.CreateAcls": ({ADMIN, ROOT}, CLUSTER),
     "Security.DeleteAcls": ({ADMIN, ROOT}, CLUSTER),
     "Security.ListAcls": ({OPERATOR, ADMIN, ROOT}, CLUSTER),
@@ -117,6 +127,7 @@ EXPECTED: Final[dict[str, tuple[set[str], C | None]]] = {
             *("PartitionLeader.Replicate", "PartitionLeader.WriteTxnMarkers", "PartitionLeader.SyncReplica"),
             *("PartitionLeader.ReportBroker", "PartitionLeader.Ping", "PartitionLeader.ReplicaStatus"),
             *("Coordinator.ResolveTransaction", "Coordinator.WriteGroupMarkers"),
+            *("Coordinator.OpenChannelPartition", "Coordinator.WriteChannelState", "Coordinator.SendChannelAcks"),
         )
     },
 }
@@ -157,6 +168,8 @@ class World:
         self.txn_producer_id = listed.producer_id
         await root.admin.set_group_offsets(GROUP, {(TOPIC, 0): 1})
         await root.close()
+        made = await self.ask(ROOT, methods.CREATE_CHANNEL, ch.CreateChannelRequest(topic=TOPIC, channel=GROUP))
+        assert made.created
 
     async def ask(self, who: str, spec: MethodSpec[Any, Any], request: Any, payload: bytes = b"") -> Any:
         """The reply, or the refusal."""
@@ -196,6 +209,8 @@ class World:
         own = {"topic": TOPIC, **where}
         token = co.CommitToken(app_id="shop.app", batch_id=1)
         rule = se.Acl(principal="User:x", resource_type="TOPIC", resource_name="x", operation="READ")
+        channel = {"topic": TOPIC, "channel": GROUP}
+        work = {"topic_id": t, "channel": GROUP, "channel_id": "0" * 32}
         fetch = [pb.FetchPartition(topic_id=t, fetch_offset=0, leader_epoch=-1)]
         requests: dict[MethodSpec[Any, Any], Any] = {
             methods.PRODUCE: pb.ProduceRequest(acks=-1, partitions=[pb.ProducePartition(**where, length=len(batch))]),
@@ -224,6 +239,14 @@ class World:
             methods.DECOMMISSION_BROKERS: pl.DecommissionBrokersRequest(
                 action=pl.DECOMMISSION_ACTION_CANCEL, broker_ids=[7]
             ),
+            methods.CREATE_CHANNEL: ch.CreateChannelRequest(**channel, if_not_exists=True),
+            methods.ALTER_CHANNEL: ch.AlterChannelRequest(**channel, channel_id="0" * 32),
+            methods.DELETE_CHANNEL: ch.DeleteChannelRequest(**channel, channel_id="0" * 32),
+            methods.RECEIVE: ch.ReceiveRequest(**work, worker_id="w", partitions=[0]),
+            methods.SETTLE: ch.SettleRequest(**work, worker_id="w"),
+            methods.CLAIM: ch.ClaimRequest(**work, worker_id="w"),
+            methods.DESCRIBE_CHANNEL: ch.DescribeChannelRequest(topic_id=t, channel="shop.nothere", partitions=[0]),
+            methods.SEEK_CHANNEL: ch.SeekChannelRequest(**work),
             methods.CREATE_ACLS: se.CreateAclsRequest(acls=[rule]),
             methods.DELETE_ACLS: se.DeleteAclsRequest(acls=[rule]),
             methods.LIST_ACLS: se.ListAclsRequest(),
@@ -281,14 +304,14 @@ def code_of(answer: Any) -> C | None:
 
 def shows_something(answer: Any) -> bool:
     """A list that has our things in it."""
-    return any(getattr(answer, field, ()) for field in ("transactions", "groups", "offsets"))
+    return any(getattr(answer, field, ()) for field in ("transactions", "groups", "offsets", "channels"))
 
 
 def test_every_method_stands_in_the_expectation() -> None:
     assert set(methods.ALL) - {"PidAllocator.AllocateProducerIds"} == set(EXPECTED)
 
 
-LISTS: Final = {"Coordinator.ListTransactions", "Coordinator.ListGroups"}
+LISTS: Final = {"Coordinator.ListTransactions", "Coordinator.ListGroups", "Channels.ListChannels"}
 
 
 @pytest.mark.parametrize("who", CALLERS)
