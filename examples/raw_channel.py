@@ -2,7 +2,7 @@
 
 `Receive` says which records are this worker's, `FetchRecords` brings them, unpacked by the broker, `Settle` ends them.
 
-python examples/raw_channel.py [BOOTSTRAP_SERVER [TOPIC]]
+python examples/raw_channel.py [BOOTSTRAP_SERVERS [TOPIC]]
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def records_of(first: str, topic: str, given: ch.ReceivedRecords) -> list[types_
     return found
 
 
-def main(first: str, topic: str) -> None:
+def main(servers: str, topic: str) -> None:
+    first = servers.partition(",")[0]
     call(
         first,
         PartitionLeaderStub,
@@ -86,7 +87,7 @@ def main(first: str, topic: str) -> None:
         first,
         PartitionLeaderStub,
         "ProduceRecords",
-        pb.ProduceRecordsRequest(topic=topic, records=tasks, producer_id=-1),
+        pb.ProduceRecordsRequest(topic=topic, records=tasks),
     )
     made = call(
         first,

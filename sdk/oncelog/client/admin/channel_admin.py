@@ -290,6 +290,7 @@ class ChannelAdmin(AdminBase):
         `timestamp_ms` above 0: then each partition goes on at its first record at or after that time. Raises
         `UnknownChannelError`, `ConfigError`.
         """
+        self._context.home.check()
         offset = _ENDS.get(to, to) if isinstance(to, str) else to
         if type(offset) is not int or (to not in _ENDS and offset < 0):
             raise errors.ConfigError("`to` is earliest, latest, or an offset of 0 or above", given=to)
