@@ -56,7 +56,7 @@ class Coordinator:
         assert write.write_no == self.write_no + 1, "writes are numbered without a gap"
         self.write_no = write.write_no
         if write.seek:
-            assert write.settled == write.retried == (), "a seek is alone"
+            assert (len(write.settled), len(write.retried)) == (0, 0), "a seek is alone"
             self.seeks += 1
             self.settled.clear()
             self.retried.clear()

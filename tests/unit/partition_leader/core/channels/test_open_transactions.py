@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from oncelog.errors import InvalidRequestError, NotOwnerError
@@ -14,7 +16,7 @@ from tests.unit.partition_leader.core.channels.channel_rig import NOW, WAIT, cha
 TXN = TxnName(7, 1)
 
 
-def entered(*items: Settlement, **options: object) -> Delivery:
+def entered(*items: Settlement, **options: Any) -> Delivery:
     delivery = channel(**options)
     delivery.take("ann", 4, NOW)
     delivery.enter_transaction("ann", TXN, items or [Settlement(0, 1, 1)], NOW)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oncelog_partition_leader.core.channels.settlement import Settlement, Taken, Verdict
-from oncelog_partition_leader.core.channels.stored_state import Retried, Stored
+from oncelog_partition_leader.core.channels.stored_state import Retried, Stored, Write
 from tests.unit.partition_leader.core.channels.channel_rig import NOW, channel, say, write
 
 
@@ -14,7 +14,7 @@ def test_a_write_read_as_the_stored_state_loses_nothing() -> None:
     say(old, Verdict.ACK, 4)
     say(old, Verdict.NACK, 3, delay_ms=200)
     made = write(old, NOW + 50)
-    assert made == (5, 2, ((4, 4),), (Retried(3, 1, 150),), False)
+    assert made == Write(5, 2, ((4, 4),), (Retried(3, 1, 150),))
     new = channel(Stored(made.settled_before, made.write_no, 0, made.settled, made.retried))
     assert new.take("bob", 10, NOW) == [Taken(2, 2, 1), Taken(5, 9, 1)], "in flight comes again, settled does not"
     assert new.take("bob", 10, NOW + 149) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from oncelog_partition_leader.core.channels.delivery import Delivery
 from oncelog_partition_leader.core.channels.record.entry import Entry
 from oncelog_partition_leader.core.channels.record.record_states import TRANSITIONS, RecordState, Trigger
 from oncelog_partition_leader.core.channels.settlement import Claim, Settlement, Verdict
-from oncelog_partition_leader.core.channels.stored_state import Retried, Stored
+from oncelog_partition_leader.core.channels.stored_state import Retried, Stored, StoredPending
 from oncelog_partition_leader.core.producers.transactions import TxnName
 from oncelog_runtime.metadata.channel_values import ChannelOptions
 from tests.unit.partition_leader.core.channels.channel_rig import NOW, WAIT, channel, say, write
@@ -31,13 +32,13 @@ def state(delivery: Delivery) -> RecordState:
     return S.SETTLED if delivery.settled_before > 0 else S.AVAILABLE
 
 
-def taken(worker: str = "ann", **options: object) -> Delivery:
+def taken(worker: str = "ann", **options: Any) -> Delivery:
     delivery = channel(records=1, **options)
     delivery.take(worker, 1, NOW)
     return delivery
 
 
-def in_txn(stored: Stored | None = None, **options: object) -> Delivery:
+def in_txn(stored: Stored | None = None, **options: Any) -> Delivery:
     delivery = channel(stored, records=1, **options)
     number = delivery.take("ann", 1, NOW)[0].delivery
     delivery.enter_transaction("ann", TXN, [Settlement(0, 0, number)], NOW)
@@ -56,7 +57,7 @@ def dying() -> Delivery:
     return delivery
 
 
-def given_back(**options: object) -> Delivery:
+def given_back(**options: Any) -> Delivery:
     delivery = taken(**options)
     say(delivery, Verdict.NACK, 0)
     return delivery
@@ -76,8 +77,6 @@ def without_letters() -> Delivery:
 
 def told_pending() -> Delivery:
     """A record that an earlier leader has sent in a transaction, so its worker is not known."""
-    from oncelog_partition_leader.core.channels.stored_state import StoredPending
-
     return channel(Stored(0, pending=(StoredPending(TXN, ((0, 0),)),)), records=1)
 
 
@@ -85,7 +84,7 @@ LAST = Stored(0, retried=(Retried(0, 1, 0),))
 """The next delivery is the second one."""
 
 
-def _settle(verdict: Verdict, **more: object) -> Callable[[Delivery], object]:
+def _settle(verdict: Verdict, **more: Any) -> Callable[[Delivery], object]:
     return lambda delivery: say(delivery, verdict, 0, **more)
 
 
