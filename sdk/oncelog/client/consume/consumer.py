@@ -354,7 +354,6 @@ class Consumer(Seeking, CountsExpired, StaysHere, Generic[K, V]):
         topic_id: str = "",
     ) -> AsyncIterator[pa.RecordBatch]:
         """The rows with `start` <= offset < `end` of one partition, as `read_arrow` gives them, expired or not.
-
         Replaces the assignment. Raises `RequestTimedOutError` when nothing comes for `timeout_ms`, and `UnknownTopicError`
         when the topic was created again: while it is read, or since the caller learned `topic_id`.
         """

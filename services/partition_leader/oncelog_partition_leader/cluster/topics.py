@@ -160,18 +160,7 @@ class Topics:
         order, start = alternate_racks(brokers), int(topic.topic_id[:8], 16)
         added = held_by(replicas_of(number, topic.replication_factor, order, start) for number in numbers)
         limits = {broker_id: entry.value.partitions_max for broker_id, entry in self._view.brokers.items()}
-        check_room(added, self._held(), limits)
-
-    def _held(self) -> Counter[int]:
-        """Counts the replicas of each broker, with those of partitions still to be created spread evenly."""
-        held = held_by(entry.value.replicas for entry in self._view.partitions.values())
-        known = Counter(partition.topic_id for partition in self._view.partitions)
-        for entry in self._view.topics.values():
-            topic = entry.value
-            missing = (topic.partitions - known[topic.topic_id]) * topic.replication_factor
-            for broker_id in self._view.brokers:
-                held[broker_id] += -(-max(missing, 0) // len(self._view.brokers))
-        return held
+        check_room(added, _replicas_held(self._view), limits)
 
     async def _never_create(self, topic_id: str) -> None:
         """Marks an id as deleted, since its call found another topic: a late copy must not create one after that is deleted."""
@@ -394,14 +383,11 @@ class Topics:
             deleted_topic_key(topic_id)
             for topic_id, entry in self._view.deleted_topics.items()
             if entry.value.deleted_ms < (oldest_ms if entry.value.name else oldest_call_ms)
-            and not self._has_partitions(topic_id)
+            and not any(partition.topic_id == topic_id for partition in self._view.partitions)
             and not any(of_topic == topic_id for of_topic, _ in self._view.channels)
         ]
         for start in range(0, len(due), _CHUNK):
             await self._commit([], [], due[start : start + _CHUNK])
-
-    def _has_partitions(self, topic_id: str) -> bool:
-        return any(partition.topic_id == topic_id for partition in self._view.partitions)
 
     def _partition_writes(self, topic: Topic, numbers: list[int]) -> tuple[list[Compare], list[Put]]:
         """Makes the writes of new partitions under their preferred leaders. All logs are empty, so all replicas are in sync.
@@ -443,3 +429,15 @@ class Topics:
 def _id_of_call(name: str, nonce: str) -> str:
     """Returns the id of the topic that a call creates: the same for each copy of the call."""
     return hashlib.sha256(f"{name}/{nonce}".encode()).hexdigest()[:32]
+
+
+def _replicas_held(view: ClusterView) -> Counter[int]:
+    """Counts the replicas of each broker, with those of partitions still to be created spread evenly."""
+    held = held_by(entry.value.replicas for entry in view.partitions.values())
+    known = Counter(partition.topic_id for partition in view.partitions)
+    for entry in view.topics.values():
+        topic = entry.value
+        missing = (topic.partitions - known[topic.topic_id]) * topic.replication_factor
+        for broker_id in view.brokers:
+            held[broker_id] += -(-max(missing, 0) // len(view.brokers))
+    return held
