@@ -15,7 +15,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from oncelog.core.names import check_channel_name
 from oncelog.errors import (
@@ -40,7 +40,7 @@ _CHUNK: Final = 50
 _NONCE_MAX: Final = 64
 _FIXED: Final = ("order_by_key", "ephemeral")
 """Options that a channel keeps for its life."""
-Options = Mapping[str, int | str | bool]
+Options = Mapping[str, Any]
 """Options of a channel that a call names, by name."""
 _NAMES: Final = frozenset(item.name for item in fields(ChannelOptions))
 
@@ -216,7 +216,7 @@ class Channels:
         return Put(deleted_topic_key(channel_id), DeletedTopic("", self._clock.now_ms()).encode())
 
 
-def _known(options: Options) -> dict[str, int | str | bool]:
+def _known(options: Options) -> dict[str, Any]:
     assert options.keys() <= _NAMES, "the caller takes the names from the contract"
     return dict(options)
 
