@@ -320,9 +320,7 @@ class Consumer(ConsumerBase[K, V]):
         timeout_ms: int | None = None,
         topic_id: str = "",
     ) -> Iterator[pa.RecordBatch]:
-        """The rows with `start` <= offset < `end` of one partition, as `read_arrow` gives them; then it ends. None is left out
-        because its time to live has passed: a range that is read again is the same.
-
+        """The rows with `start` <= offset < `end` of one partition, as `read_arrow` gives them, expired or not.
         Replaces the assignment. Raises `RequestTimedOutError` when nothing comes for `timeout_ms`, and `UnknownTopicError`
         when the topic was created again: while it is read, or since the caller learned `topic_id`.
         """

@@ -55,6 +55,10 @@ def _quota(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/cluster/test_quotas.py::{name}" for name in names))
 
 
+def _channel(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/groups/test_channels.py::{name}" for name in names))
+
+
 def _careless(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/producers/test_at_most_once.py::{name}" for name in names))
 
@@ -422,5 +426,21 @@ OPERATIONS: Final[dict[str, Case]] = {
         "test_a_client_at_a_door_that_it_shares_cannot_claim_to_be_somebody_else",
         "test_a_batch_is_written_under_the_transactional_id_of_its_session_alone",
         "test_no_rule_opens_the_clusters_own_topics_to_clients",
+    ),
+    "channel 1": _channel(
+        "what was confirmed to the leader of a channel outlives leaders and coordinators, and older leaders are refused",
+        "test_what_was_confirmed_to_a_leader_is_told_to_the_next_one",
+    ),
+    "channel 2": _channel(
+        "acknowledgements of a transaction count with it, and a seek forgets them",
+        "test_acknowledgements_count_when_their_transaction_commits",
+        "test_offsets_and_acknowledgements_of_a_transaction_count_together",
+        "test_the_owner_of_the_shard_asks_for_the_outcome_when_no_marker_comes",
+        "test_an_abandoned_transaction_gives_its_records_back",
+        "test_a_seek_in_the_middle_of_a_transaction_counts",
+    ),
+    "channel 3": _channel(
+        "a channel is known everywhere when its creation is answered, and goes with its topic",
+        "test_a_channel_is_known_everywhere_when_its_creation_is_answered_and_goes_with_its_topic",
     ),
 }

@@ -1,0 +1,70 @@
+"""Delayed records are cancelled and counted by the name of the topic to which they were sent."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from oncelog import errors
+from oncelog.client.admin.delay_admin import DelayAdmin, DelayedPartition
+from oncelog.types import PartitionId
+from oncelog.v1 import partition_pb2 as pb
+from oncelog.wire import methods
+from oncelog.wire.wire_errors import to_detail
+
+WAITING_ID = "d" * 32
+
+
+class Cluster:
+    """A cluster in which records wait for `orders` alone, in two partitions. `failed` is a partition that nobody leads."""
+
+    def __init__(self, failed: int = -1) -> None:
+        self.failed = failed
+        self.asked: list[tuple[PartitionId, str, Any]] = []
+        context: Any = SimpleNamespace(deadline_ms=lambda: 1_000, home=None)
+        metadata: Any = SimpleNamespace(topic=self._topic)
+        caller: Any = SimpleNamespace(to_leader=self._to_leader)
+        self.admin = DelayAdmin(context, metadata, caller)
+
+    async def _topic(self, name: str, _deadline_ms: int, **_: Any) -> Any:
+        if name != "__delayed.orders":
+            raise errors.UnknownTopicError("no such topic", topic=name)
+        return SimpleNamespace(topic_id=WAITING_ID, partitions=2)
+
+    async def _to_leader(self, where: PartitionId, method: Any, request: Any) -> Any:
+        self.asked.append((where, method.name, request))
+        if method is methods.CANCEL_DELAYED:
+            return pb.CancelDelayedReply()
+        reply = pb.DescribeDelayedReply()
+        answer = reply.partitions.add(partition=where.partition, waiting=3, next_due_ms=7, moved=2, cancelled=1)
+        if where.partition == self.failed:
+            answer.error.CopyFrom(to_detail(errors.NotLeaderError("nobody leads it")))
+        return reply
+
+
+def test_a_record_is_cancelled_where_it_waits() -> None:
+    cluster = Cluster()
+    asyncio.run(cluster.admin.cancel_delayed("orders", 1, 5))
+    ((where, _, request),) = cluster.asked
+    assert where == PartitionId(WAITING_ID, 1)
+    assert (request.topic_id, request.partition, request.offset) == (WAITING_ID, 1, 5)
+
+
+def test_what_waits_is_told_for_each_partition() -> None:
+    told = asyncio.run(Cluster().admin.describe_delayed("orders"))
+    assert told == [DelayedPartition(0, 3, 7, 2, 1), DelayedPartition(1, 3, 7, 2, 1)]
+
+
+def test_a_topic_without_delayed_records_is_no_error_to_look_at() -> None:
+    cluster = Cluster()
+    assert asyncio.run(cluster.admin.describe_delayed("other")) == []
+    with pytest.raises(errors.UnknownTopicError):
+        asyncio.run(cluster.admin.cancel_delayed("other", 0, 5))
+
+
+def test_the_error_of_a_partition_is_raised() -> None:
+    with pytest.raises(errors.NotLeaderError):
+        asyncio.run(Cluster(failed=1).admin.describe_delayed("orders"))
