@@ -170,7 +170,7 @@ class SegmentedLog:
         files = checkpoint.files
         files[f"{self.directory}/{LEADER_EPOCHS}"] = self.epochs.dump()
         self._since_checkpoint, self._aged_from_ms, self._is_aged = 0, None, False
-        # What a checkpoint that waits has taken is stored before this one; taken again by each, n of them would be n*n files.
+        # A checkpoint that waits is stored before this one, so its indexes are not taken again: n of them would be n*n files.
         taken = {segment: covered for waiting in self._checkpoints for segment, covered in waiting.indexed}
         for segment in self._segments:
             covered = taken.get(segment, segment.indexed_bytes)

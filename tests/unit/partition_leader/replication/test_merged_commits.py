@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from oncelog.errors import MetadataUnavailableError
-from oncelog_runtime.metadata.merged_commits import OPERATIONS_MAX, MergedCommits
+from oncelog_partition_leader.replication.merged_commits import OPERATIONS_MAX, MergedCommits
 from oncelog_runtime.ports import CommitResult, Compare, Put
 from oncelog_runtime.process.tasks import TaskOwner
 
