@@ -17,10 +17,10 @@ from oncelog.types import BrokerRef
 from oncelog_partition_leader.core.cluster.election import reshaped
 from oncelog_partition_leader.core.replication.replica_set import Isr
 from oncelog_partition_leader.partition.leadership import Leadership
+from oncelog_partition_leader.replication.merged_commits import MergedCommits
 from oncelog_runtime.metadata.cluster_keys import Partition, broker_key, partition_key
 from oncelog_runtime.metadata.cluster_view import ClusterView, Versioned
 from oncelog_runtime.ports import Compare, KeyValue, MetadataStore, Put, WallClock
-from oncelog_runtime.process.merged_commits import MergedCommits
 from oncelog_runtime.process.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)

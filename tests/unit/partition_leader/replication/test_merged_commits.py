@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from oncelog.errors import MetadataUnavailableError
+from oncelog_partition_leader.replication.merged_commits import OPERATIONS_MAX, MergedCommits
 from oncelog_runtime.ports import CommitResult, Compare, Put
-from oncelog_runtime.process.merged_commits import OPERATIONS_MAX, MergedCommits
 from oncelog_runtime.process.tasks import TaskOwner
 
 

@@ -33,7 +33,7 @@ class _Commit:
 
 
 class MergedCommits:
-    """The commits of one key each of a process."""
+    """Makes the commits of one key each, for all partitions of a broker."""
 
     def __init__(self, metadata: MetadataStore, tasks: TaskOwner) -> None:
         self._metadata = metadata
