@@ -69,6 +69,8 @@ EXPECTED: Final[dict[str, tuple[set[str], C | None]]] = {
     "PartitionLeader.GetProducerState": ({WRITER, OWNER, ROOT}, HIDDEN),
     "PartitionLeader.DescribeProducers": ({READER, OWNER, ROOT}, HIDDEN),
     "PartitionLeader.DeleteRecords": ({OWNER, OPERATOR, ADMIN, ROOT}, HIDDEN),
+    "PartitionLeader.CancelDelayed": ({WRITER, OWNER, ROOT}, HIDDEN),
+    "PartitionLeader.DescribeDelayed": (SEES, HIDDEN),
     "PartitionLeader.GetMetadata": (SEES, TOPICS),
     "PartitionLeader.CreateTopic": ({OWNER, OPERATOR, ADMIN, ROOT}, TOPICS),
     "PartitionLeader.DeleteTopic": ({OWNER, OPERATOR, ADMIN, ROOT}, TOPICS),
@@ -224,6 +226,10 @@ class World:
             ),
             methods.DESCRIBE_PRODUCERS: pb.DescribeProducersRequest(**where),
             methods.DELETE_RECORDS: pb.DeleteRecordsRequest(**where, before_offset=99),
+            methods.CANCEL_DELAYED: pb.CancelDelayedRequest(**where, offset=0),
+            methods.DESCRIBE_DELAYED: pb.DescribeDelayedRequest(
+                topic_id=where["topic_id"], partitions=[where["partition"]]
+            ),
             methods.GET_METADATA: pb.GetMetadataRequest(topics=[TOPIC]),
             methods.CREATE_TOPIC: pb.CreateTopicRequest(topic=TOPIC, partitions=1),
             methods.DELETE_TOPIC: pb.DeleteTopicRequest(topic=TOPIC, topic_id="0" * 32),
