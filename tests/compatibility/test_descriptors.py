@@ -12,6 +12,7 @@ from google.protobuf import descriptor_pb2
 
 import oncelog.v1
 from oncelog.v1 import (
+    channel_pb2,
     coordinator_pb2,
     errors_pb2,
     link_pb2,
@@ -24,6 +25,7 @@ from oncelog.v1 import (
 from tests.compatibility.freeze import DESCRIPTORS
 
 MODULES = (
+    channel_pb2,
     coordinator_pb2,
     errors_pb2,
     link_pb2,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -165,7 +166,37 @@ class Writes(Wrapper[A], Generic[A, Key, Value]):
         return BatchDelivery(self._run(self._inner.send_batch(topic, data, partition)), self._thread)
 
 
-class TransactionBase(Writes[AsyncTransaction[Key, Value], Key, Value]):
+B = TypeVar("B", bound=AsyncProducer[Any, Any] | AsyncTransaction[Any, Any])
+
+
+class WritesDelayed(Writes[B, Key, Value], Generic[B, Key, Value]):
+    """The methods that producer and transaction have in common."""
+
+    def send(
+        self,
+        topic: str,
+        value: Value = NULL,
+        key: Key = NULL,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+        ttl_ms: int | None = None,
+        *,
+        delay_ms: int | None = None,
+        deliver_at: datetime | int | None = None,
+    ) -> Delivery:
+        """Queues one record; waits for room, not for the acknowledgement. See `oncelog.Producer.send`.
+
+        Serializers run in the caller's thread. Where the client is traced, for a delayed record, and in `send_many` and
+        `send_and_wait`, they run in the thread of the event loop.
+        """
+        if delay_ms is None and deliver_at is None:
+            return super().send(topic, value, key, partition, timestamp_ms, headers, ttl_ms)
+        record = (topic, value, key, partition, timestamp_ms, headers, ttl_ms)
+        return Delivery(self._run(self._inner.send(*record, delay_ms=delay_ms, deliver_at=deliver_at)), self._thread)
+
+
+class TransactionBase(WritesDelayed[AsyncTransaction[Key, Value], Key, Value]):
     """Acknowledgements of a channel, which a transaction takes beside records."""
 
     def ack(self, messages: ChannelMessage | Iterable[ChannelMessage]) -> None:
@@ -174,7 +205,7 @@ class TransactionBase(Writes[AsyncTransaction[Key, Value], Key, Value]):
         self._run(self._inner.ack([message._inner for message in chosen]))
 
 
-class ProducerBase(Writes[AsyncProducer[Key, Value], Key, Value]):
+class ProducerBase(WritesDelayed[AsyncProducer[Key, Value], Key, Value]):
     """How a producer is made, and that it is not forgotten at the interpreter's end."""
 
     def __new__(cls, *given: object, **options: object) -> Self:

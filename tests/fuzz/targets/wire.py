@@ -12,7 +12,7 @@ from oncelog.errors import AuthenticationError, InvalidRequestError, OncelogErro
 from oncelog.link import link_codec
 from oncelog.link.link_codec import Frame
 from oncelog.trace.tracing import is_sampled
-from oncelog.v1 import link_pb2
+from oncelog.v1 import coordinator_pb2, link_pb2
 from oncelog.wire import methods
 from oncelog_coordinator.rpc import wire as coordinator_wire
 from oncelog_partition_leader.rpc import security_wire
@@ -136,6 +136,8 @@ def _taken_apart(found: Any) -> None:
     for item in getattr(found, "winners", ()):
         coordinator_wire.winner(item)
     for item in getattr(found, "offsets", ()):
+        if not isinstance(item, coordinator_pb2.OffsetEntry):
+            break  # the offsets of records
         value = coordinator_wire.offset_value(item)
         assert coordinator_wire.offset_value(coordinator_wire.offset_entry(value)) == value
     for field, convert, back in (

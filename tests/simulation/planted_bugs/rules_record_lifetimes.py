@@ -46,8 +46,8 @@ PLANTS = [
         "what was forgotten is counted before the group is enrolled",
         edit(
             OffsetService,
-            "_enrolled",
-            ("cmd.Enrolled(epoch, forgotten)", "cmd.Enrolled(epoch, table.forgotten)"),
+            "send_offsets",
+            ("offsets, enrolled)", "offsets, cmd.Enrolled(enrolled.coordinator_epoch, table.forgotten))"),
         ),
         f"{_SERVICE}test_an_enrolment_that_was_answered_late_brings_no_offsets_into_an_ended_transaction",
     ),

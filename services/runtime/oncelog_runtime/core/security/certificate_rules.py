@@ -26,6 +26,7 @@ _BROKER: Final = frozenset(
         *("PartitionLeader.Replicate", "PartitionLeader.SyncReplica", "PartitionLeader.ReplicaStatus"),
         *("PartitionLeader.ReportBroker", "PartitionLeader.Produce", "PartitionLeader.Fetch"),
         *("Coordinator.EnrolPartitions", "Coordinator.ResolveTransaction"),
+        *("Channels.DescribeChannel", "Channels.DeleteChannel"),  # of ephemeral channels
         "PartitionLeader.DrainBroker",  # `oncelog node drain --self`, which a stopping container runs
     }
 )
