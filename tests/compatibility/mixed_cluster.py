@@ -76,9 +76,11 @@ class Load:
     producers: int = 2
     popen: subprocess.Popen[str] | None = None
     stop_file: Path = field(init=False)
+    begun_file: Path = field(init=False)
 
     def __post_init__(self) -> None:
         self.stop_file = self.folder / f"stop-{self.version}-{time.time_ns()}"
+        self.begun_file = self.stop_file.with_suffix(".begun")
 
     def start(self) -> Load:
         """A process of its own."""
@@ -87,11 +89,21 @@ class Load:
             "duration": self.seconds,
             "producers": self.producers,
             "stop_file": str(self.stop_file),
+            "begun_file": str(self.begun_file),
         }
         words = [str(HERE / "verify_with.py"), str(ROOT / "sdk"), json.dumps(settings)]
         command = with_sources(self.cluster.sources[self.version], *words)
         self.popen = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         return self
+
+    def begun(self) -> None:
+        """Waits until its topic exists, a minute at most: with a broker gone no topic of three replicas is made."""
+        assert self.popen is not None
+        deadline_s = time.monotonic() + 60
+        while not self.begun_file.exists():
+            assert self.popen.poll() is None, "the load has ended before it began"
+            assert time.monotonic() < deadline_s, "the load has not begun within a minute"
+            time.sleep(0.05)
 
     def finish(self) -> dict[str, Any]:
         """Ends the writing early if it still goes on; the verdict."""

@@ -71,6 +71,8 @@ def test_every_direction(broker: str, coordinator: str, allocator: str, tmp_path
 def test_a_rolling_change_under_load(order: tuple[str, ...], old: str, new: str, tmp_path: Path) -> None:
     with MixedCluster(tmp_path, dict.fromkeys(SERVICES, old)) as cluster:
         loads = [Load(cluster, version, tmp_path, seconds=600).start() for version in (OLD, NEW)]
+        for load in loads:
+            load.begun()
         for name in order:
             cluster.change(name, new)
         for load in loads:

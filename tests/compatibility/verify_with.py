@@ -38,6 +38,7 @@ async def main(settings: dict[str, Any]) -> dict[str, Any]:
     try:
         await client.start()
         await client.admin.create_topic(topic, partitions=4)
+        tell_begun(Path(settings["begun_file"]))
         verification = Verification(client, args, topic, topic)
         # A thread that nobody waits for: the file may never come.
         threading.Thread(target=end_when, args=(stop, verification), daemon=True).start()
@@ -52,6 +53,10 @@ def with_checker_of(newest: Path) -> None:
     command_line.__path__ = [str(newest / "oncelog_cli")]
     sys.modules["oncelog_cli"] = command_line
     oncelog.core.__path__.append(str(newest / "oncelog" / "core"))
+
+
+def tell_begun(begun: Path) -> None:
+    begun.touch()
 
 
 def end_when(stop: Path, verification: Any) -> None:
