@@ -291,4 +291,4 @@ class SegmentedLog:
 
 
 def _nothing() -> None:
-    """Is called while nobody wants to know."""
+    """Stands for the owner of a log until it has asked for changes."""

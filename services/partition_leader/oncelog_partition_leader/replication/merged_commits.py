@@ -4,7 +4,7 @@ A broker that comes back joins the ISRs of thousands of partitions: one commit f
 
 Rule 1: each caller gets the answer that its own commit alone would have got: a transaction that merges several and fails is
         repeated commit by commit. What is merged is written by all of them or none, so one that succeeds holds for each.
-Rule 2: an answer that is lost is lost for each: nobody knows whether it was written (`MetadataStore.commit`).
+Rule 2: an answer that is lost is lost for each: it is unknown whether the commit was written (`MetadataStore.commit`).
 Rule 3: commits wait only while `_AT_ONCE` transactions are under way, and go in the order in which they came.
 """
 
