@@ -150,7 +150,7 @@ class Elections:
             self._tasks.spawn(self._ask_and_elect(restarted, brokers), "elect-restarted")
 
     def _has_leader(self, proposal: Proposal) -> bool:
-        """Partitions without a leader come first: and clients wait for them. Of the others only the ISR changes."""
+        """Partitions without a leader come first, since clients wait for them. Of the others only the ISR changes."""
         entry = self._view.partitions.get(proposal[0])
         return entry is not None and entry.value.leader == proposal[2].leader
 
