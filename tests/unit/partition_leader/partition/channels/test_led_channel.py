@@ -102,7 +102,7 @@ def test_who_waits_for_its_opening_hears_that_it_has_ended() -> None:
 
 def test_a_transaction_that_lost_records_is_told_to_workers() -> None:
     async def scenario(world: ChannelWorld) -> None:
-        from tests.unit.partition_leader.partition.channels.test_committed_reading import _marked
+        from tests.unit.partition_leader.partition.channels.reading.test_committed_reading import _marked
 
         await _marked(world, lost=True)
         world.put(channel())
