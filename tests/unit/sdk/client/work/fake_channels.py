@@ -1,8 +1,7 @@
 """The channels of the scripted cluster: small and strict. It refuses what a worker may not do, and keeps what it was told.
 
 Rule: the leader here never lets a worker hold more than its `max_in_flight`, and `most_held` has the most records that a
-        worker held
-of all brokers together, so a worker that asks for too much is caught.
+        worker held of all brokers together, so a worker that asks for too much is caught.
 """
 
 from __future__ import annotations
