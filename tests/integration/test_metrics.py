@@ -129,6 +129,33 @@ def test_the_lag_of_a_group_counts_what_it_has_not_committed(observed: LocalClus
     assert total(observed, "oncelog_consumer_group_lag_seconds", **group) >= 0
 
 
+def test_the_work_of_a_channel_is_seen(observed: LocalCluster) -> None:
+    channel = {"topic": "jobs", "channel": "mail"}
+    with Client(observed.bootstrap_servers) as client:
+        client.admin.create_topic("jobs", partitions=1)
+        with client.producer() as producer:
+            for value in (b"done", b"back", b"bad", b"held"):
+                producer.send("jobs", value=value).result()
+        with client.worker("jobs", channel="mail") as worker:
+            first = {}
+            while len(first) < 4:
+                first |= {message.value: message for message in worker.getmany(timeout_ms=20_000)}
+            first[b"done"].ack()
+            first[b"bad"].reject("no customer")
+            first[b"back"].nack()
+            (again,) = worker.getmany(timeout_ms=20_000)
+            assert (again.value, again.deliveries) == (b"back", 2)
+            eventually(observed, "oncelog_channel_in_flight_records", 2, **channel)
+            eventually(observed, "oncelog_channel_workers", 1, **channel)
+            eventually(observed, "oncelog_channel_depth_records", 2, **channel)
+    assert total(observed, "oncelog_channel_delivered_total", **channel) == 5
+    assert total(observed, "oncelog_channel_redelivered_total", **channel) == 1
+    assert total(observed, "oncelog_channel_acknowledged_total", **channel) == 1
+    assert total(observed, "oncelog_channel_dead_total", **channel) == 1
+    eventually(observed, "oncelog_channel_in_flight_records", 0, **channel)
+    eventually(observed, "oncelog_channel_workers", 0, **channel)
+
+
 def test_a_healthy_cluster_says_so(observed: LocalCluster) -> None:
     assert total(observed, "oncelog_active_controller") == 1
     assert total(observed, "oncelog_registered_processes", component="partition_leader") == 3
