@@ -24,7 +24,7 @@ from oncelog_partition_leader.log.data_dir.custody import Claim, Custody, read_l
 from oncelog_partition_leader.log.data_dir.trash import Trash
 from oncelog_partition_leader.log.log_config import LogConfig
 from oncelog_partition_leader.log.partition_log import PartitionLog
-from oncelog_partition_leader.log.recovery import set_aside
+from oncelog_partition_leader.log.recovery.log_folder import set_aside
 from oncelog_partition_leader.log.tail_cache import TailMemory
 from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_partition_leader.replication.sealing import read_seal, remove_seal

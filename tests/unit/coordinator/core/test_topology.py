@@ -1,8 +1,8 @@
-"""What the commands about members know by themselves: which of two looks at the topics is the older one."""
+"""Which of two looks at the topics is the older one."""
 
 from __future__ import annotations
 
-from oncelog_coordinator.core.groups.group_commands import Topology
+from oncelog_coordinator.core.topology import Topology
 
 
 def test_topics_are_older_when_their_revision_is_but_not_after_a_restore() -> None:
