@@ -44,7 +44,7 @@ def use(folder: Path, name: str, look: Callable[[PartitionLog], Coroutine[Any, A
     async def work() -> Any:
         disk = OsDisk(folder)
         try:
-            log = await PartitionLog.open(disk, f"logs/{name}", LogConfig(retention_ms=-1), NOW_MS)
+            log = await PartitionLog.open(disk, f"logs/{name}", LogConfig(retention_ms=-1))
             log.check()
             try:
                 return await look(log)

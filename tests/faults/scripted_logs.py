@@ -369,7 +369,7 @@ async def _still_works(disk: OsDisk, name: str, log: PartitionLog) -> None:
     after = View.of(name, log)
     assert after.batches[:-1] == before.batches
     await log.close()
-    again = await PartitionLog.open(disk, directory(name), CONFIGS[name], NOW_MS)
+    again = await PartitionLog.open(disk, directory(name), CONFIGS[name])
     differs = [field for field, one, two in zip(View._fields, View.of(name, again), after, strict=True) if one != two]
     if name == TABLE and "aborted" in differs:  # it may remember an aborted transaction of which nothing is left
         differs.remove("aborted")

@@ -46,7 +46,6 @@ COVERED: Final[dict[str, str]] = {
     f"{_COORDINATOR}/__main__.py": _ALL_SERVICES,
     f"{_COORDINATOR}/core/decision.py": "tests/unit/coordinator/shard/test_shard_runtime.py::"
     "test_complete_waits_for_company_and_is_logged_after_a_while",
-    f"{_COORDINATOR}/core/groups/group_commands.py": "tests/unit/coordinator/core/groups/test_membership.py",
     f"{_COORDINATOR}/core/offsets/offset_commands.py": "tests/unit/coordinator/core/offsets/test_offset_table.py",
     f"{_COORDINATOR}/core/transactions/commands.py": "tests/unit/coordinator/core/transactions/test_client_decisions.py",
     f"{_BROKER}/__main__.py": "tests/integration/test_command_line.py::test_a_taken_port_is_explained",

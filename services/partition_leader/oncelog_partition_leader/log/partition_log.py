@@ -61,7 +61,7 @@ class PartitionLog(CompactableLog):
         """True when recovery had to cut off the end of the log: a torn write, or data that the disk has lost."""
 
     @classmethod
-    async def open(cls, disk: Disk, directory: str, config: LogConfig, now_ms: int) -> PartitionLog:
+    async def open(cls, disk: Disk, directory: str, config: LogConfig) -> PartitionLog:
         """Creates the log, or recovers it; `directory` is named `<topic>-<topic id>-<partition>`.
 
         After a clean stop nothing is scanned; else everything from the recovery point on is. A bad batch at or above

@@ -1,1 +1,1 @@
-"""What a group shard decides, with members, committed offsets and channels in one log. Pure."""
+"""The decisions of a group shard, with members, committed offsets and channels in one log. Pure."""
