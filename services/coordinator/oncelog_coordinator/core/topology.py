@@ -1,4 +1,4 @@
-"""The topics of the cluster as a process last saw them, and how a group shard is told of them."""
+"""The topics of the cluster as a process last saw them, and the command that shows them to a group shard."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class SeeTopics(Command[None]):
-    """Tells the shard which topics there are."""
+    """Shows the shard which topics there are."""
 
     topology: Topology
 
