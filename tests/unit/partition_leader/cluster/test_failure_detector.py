@@ -92,7 +92,7 @@ def test_everybody_who_is_registered_is_watched_by_a_call_that_is_held() -> None
         await asyncio.sleep(2)
         assert all(watching.peers.heard(watching.place.ref(broker_id)) for broker_id in (1, 2))
         assert watching.held_ms[:2] == [0, 0], "who is new is to be heard soon"
-        assert set(watching.held_ms[2:]) == {500}
+        assert set(watching.held_ms[2:]) == {750}
 
     run(scenario)
 
