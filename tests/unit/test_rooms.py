@@ -6,13 +6,16 @@ Rule 3: the rooms of a folder, which are its files and folders, stand on floors:
         no folder needs what stands on it, at any depth.
 Rule 4: what is drawn in ARCHITECTURE.md fits on a sheet: few rooms at the top of the broker and of the client, and few floors.
 Rule 5: which room stands on which floor is said by import contracts in `pyproject.toml` (`make lint`).
+Rule 6: each reading order of ARCHITECTURE.md, from a call to the disk and from a row to its commit, names fewer than ten files.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Final
@@ -33,6 +36,9 @@ GENERATED: Final = ("_pb2.py", "_pb2_grpc.py")
 MOST_FILES: Final = 15
 MOST_ROOMS: Final = {"oncelog_partition_leader": (8, 8), "oncelog.client": (10, 8)}
 """Folder -> most rooms and floors. A launcher, `__main__.py`, is no room: it is the door."""
+WAYS: Final = ("A reading order: from `send` to the follower's disk", "Another one: from a Spark row to its commit")
+"""Headings of ARCHITECTURE.md."""
+MOST_NAMES: Final = 9
 DOORS: Final = ("__init__", "__main__")
 
 
@@ -66,6 +72,12 @@ def arrows(texts: Mapping[str, str]) -> dict[str, set[str]]:
     return found
 
 
+@cache
+def house() -> dict[str, set[str]]:
+    """All of the source."""
+    return arrows({module: path.read_text() for module, path in sources().items()})
+
+
 def circle(graph: Mapping[str, set[str]]) -> list[str]:
     """One circle, empty: there is none."""
     try:
@@ -76,7 +88,7 @@ def circle(graph: Mapping[str, set[str]]) -> list[str]:
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
-    graph = arrows({module: path.read_text() for module, path in sources().items()})
+    graph = house()
     assert len(graph) > 500
     assert sum(map(len, graph.values())) > 2_000
     assert circle(graph) == []
@@ -129,7 +141,7 @@ def floors(graph: Mapping[str, set[str]]) -> int:
 
 
 def test_no_room_needs_one_that_stands_on_it() -> None:
-    found = rooms(arrows({module: path.read_text() for module, path in sources().items()}))
+    found = rooms(house())
     assert len(found) > 70
     assert {folder: circle(inside) for folder, inside in found.items() if circle(inside)} == {}
 
@@ -142,7 +154,7 @@ def test_a_folder_and_a_file_beside_it_that_need_each_other_are_seen() -> None:
 
 @pytest.mark.parametrize("folder", sorted(MOST_ROOMS))
 def test_the_rooms_at_the_top_fit_on_a_sheet(folder: str) -> None:
-    found = rooms(arrows({module: path.read_text() for module, path in sources().items()}))[folder]
+    found = rooms(house())[folder]
     inside = {room: below for room, below in found.items() if room not in DOORS}
     most_rooms, most_floors = MOST_ROOMS[folder]
     assert len(inside) > most_rooms // 2
@@ -152,3 +164,13 @@ def test_the_rooms_at_the_top_fit_on_a_sheet(folder: str) -> None:
 
 def test_floors_are_counted_along_the_longest_way_down() -> None:
     assert floors({"a": {"b", "c"}, "b": {"c"}, "c": set(), "d": {"c"}}) == 3
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_way_through_the_house_names_few_files(way: str) -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    section = text.split(f"## {way}\n")[1].split("\n## ")[0]
+    steps = [line for line in section.splitlines() if re.match(r"\d+\. ", line)]
+    names = re.findall(r"`[\w./]+\.py`", "\n".join(steps))
+    assert len(steps) == len(names), "one file for each step"
+    assert 5 < len(names) <= MOST_NAMES
