@@ -102,7 +102,7 @@ def test_who_does_not_answer_is_reported_to_the_controller_once(silence: Oncelog
     async def scenario(watching: Watching) -> None:
         await watching.controller_is(2)
         watching.silent[1] = silence
-        await asyncio.sleep(0.7)
+        await asyncio.sleep(1)
         assert watching.reports
         assert set(watching.reports) == {watching.place.ref(1)}
 
