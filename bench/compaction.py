@@ -129,7 +129,7 @@ async def measure(folder: Path, given: argparse.Namespace) -> dict[str, float]:
     """Fills a log, compacts it, and says how that went."""
     size, keys = int(given.gigabytes * 1e9), given.keys
     config = LogConfig(cleanup_policy="compact", segment_bytes=256 << 20, min_cleanable_dirty_ratio=0.0)
-    log = await PartitionLog.open(OsDisk(folder), DIRECTORY, config, 1)
+    log = await PartitionLog.open(OsDisk(folder), DIRECTORY, config)
     await fill(log, size, keys)
     log._roll()
     await log.sync()

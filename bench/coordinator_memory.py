@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from oncelog.types import PartitionId
 from oncelog_coordinator.core.decision import LogRecord
+from oncelog_coordinator.core.group_shard.shard_table import GroupShardTable
 from oncelog_coordinator.core.groups.group_records import GroupRecord, Identity, MemberRecord, Subscription
-from oncelog_coordinator.core.groups.shard_table import GroupShardTable
 from oncelog_coordinator.core.groups.states import MemberState
 from oncelog_coordinator.core.log_bound import LogBound, Written
 from oncelog_coordinator.core.offsets.offset_records import CommittedOffset, EndedTransactions, OffsetValue

@@ -140,7 +140,7 @@ async def cpu(folder: Path, active: int) -> dict[str, float]:
     with closing(OsDisk(folder)) as disk:
         for number, (records, many) in enumerate(((1, 1), (1_000, 1), (1, active))):
             directory = DIRECTORY.removesuffix("0") + str(number)
-            log = await PartitionLog.open(disk, directory, LogConfig(segment_bytes=(1 << 31) - 1), 1)
+            log = await PartitionLog.open(disk, directory, LogConfig(segment_bytes=(1 << 31) - 1))
             log._tag = tag_of(TOPIC_ID, 0)
             found[f"append_{records}_records_by_{many}_us"] = appends(log, records, [FIRST_ID + n for n in range(many)])
             await log.close(clean=False)
@@ -163,14 +163,14 @@ async def state(folder: Path, producers: int, transactional: int) -> dict[str, f
     snapshot = states.snapshot()
     found["snapshot_mb"] = round(len(snapshot) / 1e6, 1)
     with closing(OsDisk(folder)) as disk:
-        log = await PartitionLog.open(disk, DIRECTORY, LogConfig(checkpoint_bytes=1), 1)
+        log = await PartitionLog.open(disk, DIRECTORY, LogConfig(checkpoint_bytes=1))
         await log.reset_to(states.end_offset, snapshot)
         del states, snapshot
         found |= await checkpoints(log)
         await log.close()
     with closing(OsDisk(folder)) as disk:
         began, cpu_began = time.perf_counter(), time.process_time()
-        log = await PartitionLog.open(disk, DIRECTORY, LogConfig(), 1)
+        log = await PartitionLog.open(disk, DIRECTORY, LogConfig())
         found["open_s"] = round(time.perf_counter() - began, 2)
         found["open_cpu_s"] = round(time.process_time() - cpu_began, 2)
         await log.close(clean=False)

@@ -65,7 +65,7 @@ async def open_all(disk: OsDisk, partitions: int) -> tuple[list[PartitionLog], d
 
     async def open_one(partition: int) -> PartitionLog:
         async with slots:
-            return await PartitionLog.open(disk, directory_of(partition), LogConfig(), NOW_MS)
+            return await PartitionLog.open(disk, directory_of(partition), LogConfig())
 
     watching = asyncio.create_task(turns.count())
     began, cpu_began, read = time.perf_counter(), time.process_time(), _bytes_read()

@@ -5,12 +5,9 @@ All end offsets are exclusive. `offset` is never a byte position.
 
 from __future__ import annotations
 
-from typing import NamedTuple, NewType
+from typing import NamedTuple
 
 Buffer = bytes | memoryview
-
-TopicId = NewType("TopicId", str)
-"""32 hex digits, chosen at creation; a re-created topic has another one."""
 
 
 class TopicPartition(NamedTuple):
@@ -24,6 +21,7 @@ class PartitionId(NamedTuple):
     """A partition by topic id, as the cluster says it."""
 
     topic_id: str
+    """32 hex digits, chosen at creation; a re-created topic has another one."""
     partition: int
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from oncelog.core.batch.batch import decode_batch, iter_batches
 from oncelog_coordinator.config import CoordinatorConfig
-from oncelog_coordinator.core.groups.shard_table import GroupShardTable
+from oncelog_coordinator.core.group_shard.shard_table import GroupShardTable
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
 from oncelog_partition_leader.log.log_config import LogConfig
 from oncelog_partition_leader.log.partition_log import PartitionLog
@@ -44,7 +44,7 @@ def use(folder: Path, name: str, look: Callable[[PartitionLog], Coroutine[Any, A
     async def work() -> Any:
         disk = OsDisk(folder)
         try:
-            log = await PartitionLog.open(disk, f"logs/{name}", LogConfig(retention_ms=-1), NOW_MS)
+            log = await PartitionLog.open(disk, f"logs/{name}", LogConfig(retention_ms=-1))
             log.check()
             try:
                 return await look(log)

@@ -30,7 +30,7 @@ from oncelog_partition_leader.log.data_dir.custody import Claim, Custody, read_l
 from oncelog_partition_leader.log.data_dir.trash import Trash
 from oncelog_partition_leader.log.log_config import LogConfig
 from oncelog_partition_leader.log.partition_log import PartitionLog
-from oncelog_partition_leader.log.recovery import make_directory
+from oncelog_partition_leader.log.recovery.log_folder import make_directory
 from oncelog_partition_leader.replication.log_opening import LogOpener
 from oncelog_partition_leader.replication.sealing import read_seal, remove_seal, write_seal
 from oncelog_runtime.adapters.files.os_disk import OsDisk
@@ -369,7 +369,7 @@ async def _still_works(disk: OsDisk, name: str, log: PartitionLog) -> None:
     after = View.of(name, log)
     assert after.batches[:-1] == before.batches
     await log.close()
-    again = await PartitionLog.open(disk, directory(name), CONFIGS[name], NOW_MS)
+    again = await PartitionLog.open(disk, directory(name), CONFIGS[name])
     differs = [field for field, one, two in zip(View._fields, View.of(name, again), after, strict=True) if one != two]
     if name == TABLE and "aborted" in differs:  # it may remember an aborted transaction of which nothing is left
         differs.remove("aborted")

@@ -22,7 +22,7 @@ CONFIG = replace(COMPACT, segment_bytes=100_000, tail_cache_bytes=0)
 
 
 async def whole(disk: OsDisk) -> None:
-    log = await PartitionLog.open(disk, DIRECTORY, CONFIG, NOW_MS)
+    log = await PartitionLog.open(disk, DIRECTORY, CONFIG)
     for number in range(300):
         pairs = [(b"k%d" % (n % 70), b"%d" % n * 20) for n in range(number * 20, number * 20 + 20)]
         write(log, keyed(*pairs, producer=(7, 0, number * 20), codec=number % 3))
@@ -47,7 +47,7 @@ async def whole(disk: OsDisk) -> None:
 
 
 async def reopened(disk: OsDisk) -> None:
-    log = await PartitionLog.open(disk, DIRECTORY, CONFIG, NOW_MS)
+    log = await PartitionLog.open(disk, DIRECTORY, CONFIG)
     log.check()
     assert len(table_of(records_of(log))) == 70
     assert not log.wants_compaction(NOW_MS, log.log_end_offset)
@@ -59,7 +59,7 @@ async def reopened(disk: OsDisk) -> None:
 
 async def killed(disk: OsDisk) -> None:
     """The helper is killed in the middle of its work, then frozen; the log is as it was, and the next helper compacts it."""
-    log = await PartitionLog.open(disk, DIRECTORY, CONFIG, NOW_MS)
+    log = await PartitionLog.open(disk, DIRECTORY, CONFIG)
     for number in range(300):
         pairs = [(b"k%d" % (n % 70), b"%d" % n * 20) for n in range(number * 20, number * 20 + 20)]
         write(log, keyed(*pairs, producer=(7, 0, number * 20)))

@@ -23,7 +23,7 @@ from oncelog.errors import (
 from oncelog_coordinator.core.channels.channel_commands import ChannelView, SendChannelAcks, WriteChannelState
 from oncelog_coordinator.core.channels.channel_records import Retry
 from oncelog_coordinator.core.channels.channel_writes import view_of
-from oncelog_coordinator.core.groups.shard_table import GroupShardTable
+from oncelog_coordinator.core.group_shard.shard_table import GroupShardTable
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.transactions.commands import Tick
 from tests.unit.coordinator.channel_driver import CHANNEL, OTHER, Led, ranges, see_channels

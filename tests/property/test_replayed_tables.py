@@ -14,7 +14,7 @@ import pytest
 
 from oncelog import errors
 from oncelog_coordinator.core.channels.channel_records import Retry
-from oncelog_coordinator.core.groups.shard_table import GroupShardTable
+from oncelog_coordinator.core.group_shard.shard_table import GroupShardTable
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.log_bound import LogBound, LogLimits, Written
 from oncelog_coordinator.core.offsets.offset_commands import (

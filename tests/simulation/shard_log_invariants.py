@@ -17,7 +17,7 @@ from typing import Any
 
 from oncelog.core.batch.batch import decode_batch, iter_batches
 from oncelog_coordinator.coordinator import CoordinatorNode
-from oncelog_coordinator.core.groups.shard_table import GroupShardTable
+from oncelog_coordinator.core.group_shard.shard_table import GroupShardTable
 from oncelog_coordinator.core.offsets.offset_records import EndedTransactions, PendingOffsets, parse_ended_key
 from oncelog_coordinator.core.transactions.records import EPOCH_KEY, EpochRecord, parse
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable

@@ -166,7 +166,7 @@ class Writes(Wrapper[A], Generic[A, Key, Value]):
         return BatchDelivery(self._run(self._inner.send_batch(topic, data, partition)), self._thread)
 
 
-B = TypeVar("B", bound=AsyncProducer[Any, Any] | AsyncTransaction[Any, Any])
+B = TypeVar("B", bound=AsyncProducer | AsyncTransaction)
 
 
 class WritesDelayed(Writes[B, Key, Value], Generic[B, Key, Value]):
@@ -402,7 +402,7 @@ class LogWork(Wrapper[AsyncLogWork]):
     __slots__ = ()
 
     @property
-    def record(self) -> ConsumerRecord[Any, Any]:
+    def record(self) -> ConsumerRecord:
         """The record that is worked on."""
         return self._inner.record
 

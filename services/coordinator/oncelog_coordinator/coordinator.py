@@ -9,7 +9,7 @@ from functools import partial
 
 from oncelog.wire import methods
 from oncelog_coordinator.config import CoordinatorConfig
-from oncelog_coordinator.core.groups.shard_table import GroupShardTable
+from oncelog_coordinator.core.group_shard.shard_table import GroupShardTable
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
 from oncelog_coordinator.effects.channel_watch import ChannelWatch
 from oncelog_coordinator.effects.group_effects import GroupEffects

@@ -33,7 +33,7 @@ class BrokerConfig(ServingConfig):
     )
     # liveness
     session_timeout_ms: int = setting(3_000, "life of the registration's lease without renewal, 2000 and up")
-    peer_hold_ms: int = setting(500, "how long a peer holds the call that watches it")
+    peer_hold_ms: int = setting(750, "how long a peer holds the call that watches it")
     peer_silence_max_ms: int = setting(1_300, "silence after which a peer is a suspect")
     probe_timeout_ms: int = setting(300, "how long the controller waits for a suspect, twice")
     disk_stall_max_ms: int = setting(

@@ -8,7 +8,7 @@ Rule 2: small writes are synchronous (an executor hop costs twenty times a small
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from oncelog.ports import Handler, Transport, WallClock
@@ -244,11 +244,15 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One key changed; `value` None = deleted. Changes come in revision order."""
+    """One key changed; `value` None = deleted. Changes come in revision order.
+
+    `has_more`: the next change belongs to the same answer of the store, and is there already.
+    """
 
     key: str
     value: bytes | None
     mod_revision: int
+    has_more: bool = field(default=False, compare=False)
 
 
 class MetadataStore(Protocol):

@@ -24,7 +24,7 @@ _OFFSETS: Final = "unit/coordinator/core/offsets/test_offset_table.py::"
 _MEMBERS: Final = "unit/coordinator/core/groups/test_membership.py::"
 _WIRE: Final = "conformance/groups/test_members.py::"
 _GROUPS: Final = "unit/coordinator/core/groups/test_group_table.py::"
-_FENCES: Final = "unit/coordinator/core/groups/test_member_fences.py::"
+_FENCES: Final = "unit/coordinator/core/group_shard/test_member_fences.py::"
 _PARTICIPANTS: Final = "unit/coordinator/core/transactions/test_participant_decisions.py::"
 _SINK: Final = "integration/test_spark_sink.py::"
 _SIMULATION: Final = "simulation/test_coordinator.py::"
@@ -233,7 +233,7 @@ LATER: Final[dict[str, Case]] = {
         "offsets that are refused or cannot be deleted",
         "test_bad_values_are_refused_one_by_one",
         "test_an_offset_that_an_open_transaction_holds_is_not_deleted",
-        "unit/coordinator/core/groups/test_shard_table.py::"
+        "unit/coordinator/core/group_shard/test_shard_table.py::"
         "test_offsets_are_not_deleted_under_the_members_that_read_them",
     ),
     "H171": _in(

@@ -278,7 +278,7 @@ def log_folder(data: bytes) -> object:
             disk.make_dirs(DIRECTORY)
             for name, content in _unpacked(data).items():
                 disk.open(f"{DIRECTORY}/{name}", create=True).append([content])
-            log = await PartitionLog.open(disk, DIRECTORY, LogConfig(), NOW_MS)
+            log = await PartitionLog.open(disk, DIRECTORY, LogConfig())
             log.check()
             found = contents(log)
             epoch = max(log.epochs.epoch_of(log.log_end_offset - 1), 0)

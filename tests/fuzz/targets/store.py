@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from oncelog.errors import ConfigError, CorruptMessageError, OncelogError
 from oncelog.types import BrokerRef
-from oncelog_coordinator.core.groups.shard_table import GroupShardTable
+from oncelog_coordinator.core.group_shard.shard_table import GroupShardTable
 from oncelog_coordinator.core.transactions.record_kinds import decode_transaction_record
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
 from oncelog_partition_leader.log.topic_config import TopicConfig, canonical, effective
@@ -200,10 +200,11 @@ def group_record(data: bytes) -> object:
 
 
 def group_records() -> Iterator[bytes]:
-    from oncelog_coordinator.core.groups.group_commands import Heartbeat, Join, SeeTopics, Topology
+    from oncelog_coordinator.core.groups.group_commands import Heartbeat, Join
     from oncelog_coordinator.core.groups.group_records import Identity, Subscription
     from oncelog_coordinator.core.offsets import offset_commands as cmd
     from oncelog_coordinator.core.offsets.offset_records import OffsetValue
+    from oncelog_coordinator.core.topology import SeeTopics, Topology
     from oncelog_coordinator.core.transactions.commands import TxnName
 
     table = GroupShardTable()

@@ -125,7 +125,7 @@ PLANTS = [
             edit(module, "offset_of", (", topic_id=cursor.id.topic_id", ""))
             for module in (positions, record_reader)  # each has it under its own name
         ],
-        "unit/sdk/client/consume/group/test_group_offsets.py::test_offsets_of_a_topic_that_was_created_again_are_left_out_with_a_warning",
+        "unit/sdk/client/consume/test_group_offsets.py::test_offsets_of_a_topic_that_was_created_again_are_left_out_with_a_warning",
         "conformance/cluster/test_changing_topics.py"
         "::test_offsets_of_a_topic_that_was_created_again_are_never_committed_for_the_new_one",
     ),

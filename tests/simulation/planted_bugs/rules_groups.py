@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from oncelog_coordinator.core.group_shard.member_fences import MemberFences
 from oncelog_coordinator.core.groups import assignment, group_table, membership, reconcile
 from oncelog_coordinator.core.groups.group import Draft, Group
 from oncelog_coordinator.core.groups.group_table import GroupTable
-from oncelog_coordinator.core.groups.member_fences import MemberFences
 from oncelog_coordinator.core.offsets import offset_table
 from oncelog_coordinator.core.offsets.offset_table import OffsetTable
 from oncelog_coordinator.effects.topic_watch import TopicWatch
 from tests.simulation.planted_bugs import edit, without
 
 _TABLE = "unit/coordinator/core/groups/test_group_table.py::"
-_FENCES = "unit/coordinator/core/groups/test_member_fences.py::"
+_FENCES = "unit/coordinator/core/group_shard/test_member_fences.py::"
 _MEMBERS = "unit/coordinator/core/groups/test_membership.py::"
 _TIMES = "unit/coordinator/core/groups/test_timeouts.py::"
 _UNCHECKED = edit(

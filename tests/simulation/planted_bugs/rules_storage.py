@@ -6,7 +6,7 @@ from oncelog_partition_leader.core.log import retention
 from oncelog_partition_leader.core.log.leader_epochs import LeaderEpochs
 from oncelog_partition_leader.core.producers import producer_snapshot
 from oncelog_partition_leader.log import segments
-from oncelog_partition_leader.log.recovery import _Recovery
+from oncelog_partition_leader.log.recovery.recovery import _Recovery
 from oncelog_partition_leader.log.segments import SegmentedLog
 from oncelog_partition_leader.log.truncation import TruncatableLog
 from tests.simulation.planted_bugs import edit, without
@@ -90,7 +90,7 @@ PLANTS = [
         "clean-marker-stays",
         "the marker of a clean stop is removed before anything is written",
         edit(_Recovery, "prepare", ("self._remove(CLEAN_SHUTDOWN)", "pass")),
-        "unit/partition_leader/log/test_recovery.py::test_the_clean_mark_is_gone_once_the_log_is_open",
+        "unit/partition_leader/log/recovery/test_recovery.py::test_the_clean_mark_is_gone_once_the_log_is_open",
     ),
     without(
         "log-start-not-stored",

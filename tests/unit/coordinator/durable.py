@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from oncelog_coordinator.core.groups.shard_table import GroupShardTable
+from oncelog_coordinator.core.group_shard.shard_table import GroupShardTable
 from oncelog_coordinator.core.transactions.records import TransactionRecord, parse
 from oncelog_coordinator.core.transactions.transaction_state import with_what_leaders_heard
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable

@@ -11,12 +11,13 @@ from typing import Any
 
 from oncelog.errors import OncelogError
 from oncelog.types import PartitionId
-from oncelog_coordinator.core.groups.group_commands import Heartbeat, HeartbeatReply, Join, SeeTopics, Topology
+from oncelog_coordinator.core.group_shard.shard_table import GroupShardTable
+from oncelog_coordinator.core.groups.group_commands import Heartbeat, HeartbeatReply, Join
 from oncelog_coordinator.core.groups.group_records import Identity, MemberRecord, Subscription
-from oncelog_coordinator.core.groups.shard_table import GroupShardTable
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.offsets.offset_commands import CommitOffsets, FetchOffsets, Member
 from oncelog_coordinator.core.offsets.offset_records import OffsetValue
+from oncelog_coordinator.core.topology import SeeTopics, Topology
 from oncelog_coordinator.core.transactions.commands import Tick
 
 GROUP = "g"

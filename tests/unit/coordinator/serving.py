@@ -12,7 +12,7 @@ from oncelog.v1 import partition_pb2 as pa
 from oncelog.v1 import pid_allocator_pb2 as al
 from oncelog.wire import methods
 from oncelog_coordinator.config import ShardConfig
-from oncelog_coordinator.core.groups.shard_table import GroupShardTable
+from oncelog_coordinator.core.group_shard.shard_table import GroupShardTable
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
 from oncelog_coordinator.effects.group_effects import GroupEffects

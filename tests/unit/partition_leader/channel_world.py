@@ -278,9 +278,8 @@ class ChannelWorld:
         if found is None:
             from oncelog_partition_leader.log.partition_log import PartitionLog
 
-            opened = await PartitionLog.open(
-                self.roles.node.disk, f"logs/orders-{TOPIC_ID}-{partition}", log or LogConfig(), 0
-            )
+            directory = f"logs/orders-{TOPIC_ID}-{partition}"
+            opened = await PartitionLog.open(self.roles.node.disk, directory, log or LogConfig())
             found = LocalPartition(cast(Any, self.roles), place, "orders", opened, TopicConfig(log=log or LogConfig()))
             self.partitions[place] = found
         found.lead(ME, keys.Partition("orders", (1,), ME, epoch, (ME,)), 5, 1)

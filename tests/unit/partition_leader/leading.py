@@ -197,7 +197,7 @@ def run() -> Run:
 
             async def main() -> None:
                 ports.disk.make_dirs("logs")
-                log = await PartitionLog.open(ports.disk, f"logs/t-{TOPIC_ID}-0", TopicConfig().log, 0)
+                log = await PartitionLog.open(ports.disk, f"logs/t-{TOPIC_ID}-0", TopicConfig().log)
                 clock = world.nodes["b"].clock
                 leading = Leading(log, FakeHost(clock))
                 await scenario(leading)

@@ -171,7 +171,7 @@ def write_scripted(log: PartitionLog) -> None:
 
 async def open_log(disk: SimDisk, config: LogConfig | None = None, directory: str = DIRECTORY) -> PartitionLog:
     """The log of these tests."""
-    return await PartitionLog.open(disk, directory, config or LogConfig(), NOW_MS)
+    return await PartitionLog.open(disk, directory, config or LogConfig())
 
 
 def run(test: Callable[[SimDisk], Coroutine[Any, Any, T]], seed: int = 0, plan: FaultPlan | None = None) -> T:

@@ -25,9 +25,9 @@ from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.following import Following
 from oncelog.client.consume.group.auto_commit import AutoCommit
 from oncelog.client.consume.group.commit_first import CommitFirst
-from oncelog.client.consume.group.group_offsets import GroupOffsets
 from oncelog.client.consume.group.group_reading import Callbacks, GroupReading, OnPartitions
 from oncelog.client.consume.group.one_reader import OneReader
+from oncelog.client.consume.group_offsets import GroupOffsets
 from oncelog.client.consume.handout import Handout
 from oncelog.client.consume.observe.read_trace import read_observer
 from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, as_partition, as_partitions

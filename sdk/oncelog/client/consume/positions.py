@@ -16,7 +16,7 @@ from oncelog import errors
 from oncelog.client.consume.fetched_records import Records
 from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.following import Following
-from oncelog.client.consume.group.group_offsets import GroupOffsets
+from oncelog.client.consume.group_offsets import GroupOffsets
 from oncelog.client.consume.offsets import OffsetAndMetadata, offset_of
 from oncelog.client.home.context import Context
 from oncelog.client.routing.metadata import Metadata

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 from oncelog import errors
 from oncelog.client.consume.fetched_records import ConsumerRecord
@@ -36,7 +36,7 @@ class Assigned(Protocol):
 class AsyncConsumer(Assigned, Protocol):
     """The part of `oncelog.Consumer` that is used."""
 
-    def __aiter__(self) -> AsyncIterator[ConsumerRecord[Any, Any]]:
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """Gives records."""
         ...
 
@@ -44,7 +44,7 @@ class AsyncConsumer(Assigned, Protocol):
 class SyncConsumer(Assigned, Protocol):
     """The part of `oncelog.sync.Consumer` that is used."""
 
-    def __iter__(self) -> Iterator[ConsumerRecord[Any, Any]]:
+    def __iter__(self) -> Iterator[ConsumerRecord]:
         """Gives records."""
         ...
 
@@ -52,7 +52,7 @@ class SyncConsumer(Assigned, Protocol):
 class Works(Protocol):
     """The part of `Once` that a loop needs to hand out works."""
 
-    def __call__(self, record: ConsumerRecord[Any, Any]) -> Work:
+    def __call__(self, record: ConsumerRecord) -> Work:
         """Returns the work of a record."""
         ...
 
@@ -77,7 +77,7 @@ class Loop:
         self._consumer = consumer
         self._progress = Progress()
 
-    def claim(self, record: ConsumerRecord[Any, Any]) -> tuple[Work, Iterable[int]]:
+    def claim(self, record: ConsumerRecord) -> tuple[Work, Iterable[int]]:
         """Returns the record's work, and its claim, which gives the milliseconds to wait."""
         work = self._once(record)
         return work, self._once.claim(work)
@@ -127,7 +127,7 @@ class Loop:
         if not work.is_committed and not work.is_done:
             self.again(work.record)
 
-    def again(self, record: ConsumerRecord[Any, Any]) -> None:
+    def again(self, record: ConsumerRecord) -> None:
         """The record was not done. A consumer that is closed reads it in its next life, by the database's offset."""
         with contextlib.suppress(errors.OncelogError):
             self._read_on_at(TopicPartition(record.topic, record.partition), record.offset)

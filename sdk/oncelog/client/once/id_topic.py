@@ -44,9 +44,7 @@ class Topics(Protocol):
 class IdTopic:
     """See the module. `make_consumer` makes a consumer of the client, with these options."""
 
-    def __init__(
-        self, name: str, remember_ids_ms: int, admin: Topics, make_consumer: Callable[..., Consumer[Any, Any]]
-    ) -> None:
+    def __init__(self, name: str, remember_ids_ms: int, admin: Topics, make_consumer: Callable[..., Consumer]) -> None:
         self.name = name
         self._remember_ids_ms = remember_ids_ms
         self._admin = admin

@@ -99,7 +99,7 @@ class OnceInLog(StaysHere):
     def __init__(
         self,
         context: Context,
-        consumer: Consumer[Any, Any],
+        consumer: Consumer,
         new_producer: Callable[[], Producer],
         topics: Sequence[str],
         id_header: str,
@@ -117,7 +117,7 @@ class OnceInLog(StaysHere):
         self._is_static = bool(consumer.config.group_instance_id)
         self._holdings: dict[TopicPartition, Holding] = {}
         self._group: GroupMetadata | None = None
-        self._owed: ConsumerRecord[Any, Any] | None = None
+        self._owed: ConsumerRecord | None = None
         """The record that was read last, until its work is done."""
         self._handed_out: LogWork | None = None
         self._failures = 0
@@ -183,7 +183,7 @@ class OnceInLog(StaysHere):
         self._failures = 0
         return found
 
-    async def _begun(self, records: Records[Any, Any]) -> LogWork | None:
+    async def _begun(self, records: Records) -> LogWork | None:
         """Takes the steps of `Holding` for this one record."""
         self._owed = record = records[0]
         self._forget_others(records.group)
@@ -205,7 +205,7 @@ class OnceInLog(StaysHere):
             mine = set(self._consumer.assignment())
             self._holdings = {where: holding for where, holding in self._holdings.items() if where in mine}
 
-    async def _stepped(self, holding: Holding, partition: TopicPartition, records: Records[Any, Any]) -> LogWork | None:
+    async def _stepped(self, holding: Holding, partition: TopicPartition, records: Records) -> LogWork | None:
         record, at, group = records[0], records.offsets[partition], records.group
         assert group is not None, "client.once gives the consumer a group"
         membership = Membership(group.member_id, group.member_epoch)
@@ -239,7 +239,7 @@ class OnceInLog(StaysHere):
         at = (await self._consumer.committed(partition))[partition]
         return None if at is None else Kept(at.offset, fencing_of(at.metadata))
 
-    def _id_of(self, record: ConsumerRecord[Any, Any]) -> str:
+    def _id_of(self, record: ConsumerRecord) -> str:
         name = self._id_header
         found = next((value for key, value in record.headers if key == name), None) if name else b""
         if found is None or (name and not found):

@@ -48,7 +48,7 @@ class LogJob(NamedTuple):
 def once_in_log(
     context: Context,
     admin: Topics,
-    make_consumer: Callable[..., Consumer[Any, Any]],
+    make_consumer: Callable[..., Consumer],
     make_producer: Callable[..., Producer],
     job: LogJob,
 ) -> OnceInLog:

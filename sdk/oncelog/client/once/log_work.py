@@ -34,7 +34,7 @@ class LogWork:
 
     def __init__(
         self,
-        record: ConsumerRecord[Any, Any],
+        record: ConsumerRecord,
         record_id: str,
         fencing: int,
         commit: Callable[[LogWork], Awaitable[None]],

@@ -15,7 +15,7 @@ import socket
 import uuid
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterator
 from dataclasses import replace
-from typing import Any, Final, overload
+from typing import Final, overload
 
 from oncelog import errors
 from oncelog.client.consume.fetched_records import ConsumerRecord
@@ -97,7 +97,7 @@ class Once:
         row = self._table.read(RowKey(self._group_id, topic, partition))
         return None if row is None else row.next_offset
 
-    def __call__(self, record: ConsumerRecord[Any, Any]) -> Work:
+    def __call__(self, record: ConsumerRecord) -> Work:
         """The work of a record, for `with` or `async with`. Records of a partition come in the order of their offsets.
 
         Entering raises `LeaseHeldError`, `OnceTableError`, and `IllegalStateError` while a transaction is open; leaving raises

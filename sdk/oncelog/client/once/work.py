@@ -62,7 +62,7 @@ class Claims(Protocol):
 class Work:
     """See the module. Made by `once(record)` and `once.each(consumer)`; enter it with `with` or `async with`."""
 
-    def __init__(self, once: Claims, record: ConsumerRecord[Any, Any], record_id: str) -> None:
+    def __init__(self, once: Claims, record: ConsumerRecord, record_id: str) -> None:
         self.record = record
         """The record that is worked on."""
         self.record_id = record_id

@@ -54,8 +54,8 @@ class Job:
 
 def processor(
     context: Context,
-    make_consumer: Callable[..., Consumer[Any, Any]],
-    make_producer: Callable[..., Producer[Any, Any]],
+    make_consumer: Callable[..., Consumer],
+    make_producer: Callable[..., Producer],
     job: Job,
 ) -> Processor:
     """A processor that has begun nothing. Raises `ConfigError`, `InvalidGroupIdError`."""
@@ -70,7 +70,7 @@ def processor(
     consumer.subscribe(*topics)
     name = f"{job.group_id}-process-{consumer.config.group_instance_id or context.nonce()}"
 
-    def new_producer() -> Producer[Any, Any]:
+    def new_producer() -> Producer:
         return make_producer(transactional_id=name, **writing)
 
     async def pause(failures: int) -> None:

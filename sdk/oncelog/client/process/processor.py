@@ -16,7 +16,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from oncelog import errors
 from oncelog.client.consume.consumer import Consumer
@@ -67,8 +67,8 @@ class Processor:
 
     def __init__(
         self,
-        consumer: Consumer[Any, Any],
-        new_producer: Callable[[], Producer[Any, Any]],
+        consumer: Consumer,
+        new_producer: Callable[[], Producer],
         to: str,
         work: Work,
         stop: Stop | None,
@@ -80,7 +80,7 @@ class Processor:
         self._work = work
         self._stop = stop
         self._pause = pause
-        self._producer: Producer[Any, Any] | None = None
+        self._producer: Producer | None = None
         self._is_static = bool(consumer.config.group_instance_id)
         self._failed = 0
         self._done = Processed()
@@ -102,12 +102,12 @@ class Processor:
     def _is_stopped(self) -> bool:
         return self._stop is not None and self._stop.is_set()
 
-    async def _read(self) -> Records[Any, Any]:
+    async def _read(self) -> Records:
         return await self._consumer.getmany(timeout_ms=_LOOK_MS)
 
     # ------------------------------------------------------------ one batch
 
-    async def _handle(self, records: Records[Any, Any]) -> None:
+    async def _handle(self, records: Records) -> None:
         made = await self._work(records)
         try:
             await self._commit(records, made)
@@ -119,7 +119,7 @@ class Processor:
         self._done.outputs += len(made)
         self._done.transactions += 1
 
-    async def _commit(self, records: Records[Any, Any], made: list[Output]) -> None:
+    async def _commit(self, records: Records, made: list[Output]) -> None:
         producer = await self._started()
         async with producer.transaction() as txn:
             for output in made:
@@ -130,7 +130,7 @@ class Processor:
                 again = errors.TransactionAbortableError("a topic was created again since this batch of it was read")
                 raise because(again, error) from error
 
-    async def _send(self, txn: Transaction[Any, Any], output: Output) -> None:
+    async def _send(self, txn: Transaction, output: Output) -> None:
         value, key, headers, partition, timestamp_ms, ttl_ms = output.message
         try:
             await txn.send(self._to, value, key, partition, timestamp_ms, headers, ttl_ms)
@@ -142,13 +142,13 @@ class Processor:
 
     # ------------------------------------------------------------ failures
 
-    async def _recover(self, records: Records[Any, Any], error: errors.OncelogError) -> None:
+    async def _recover(self, records: Records, error: errors.OncelogError) -> None:
         """Rule 4. Raises the error when it is the caller's to solve."""
         await self._failure(error, f"a batch of {len(records)} records was not committed")
         await self._drop_producer()
         await self._keep_trying(lambda: self._rewind(records))
 
-    async def _rewind(self, records: Records[Any, Any]) -> None:
+    async def _rewind(self, records: Records) -> None:
         await self._started()
         await self._consumer.rewind(records)
 
@@ -170,7 +170,7 @@ class Processor:
         _log.warning("%s, and is tried again: %s", what, error)
         await self._pause(self._failed)
 
-    async def _started(self) -> Producer[Any, Any]:
+    async def _started(self) -> Producer:
         if self._producer is None:
             self._producer = self._new_producer()
         return await self._producer.start()

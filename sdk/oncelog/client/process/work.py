@@ -14,22 +14,22 @@ import contextlib
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from types import GeneratorType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from oncelog import errors
 from oncelog.client.consume.fetched_records import ConsumerRecord, Records
 from oncelog.client.home.pace import Pace
 from oncelog.client.produce.writer import Message
 
-ProcessFunction = Callable[[ConsumerRecord[Any, Any]], object]
+ProcessFunction = Callable[[ConsumerRecord], object]
 """The function of `Client.process` returns nothing, a value, a `Message`, a list of those, or an awaitable of it."""
-OnProcessError = Callable[[ConsumerRecord[Any, Any], Exception], object]
+OnProcessError = Callable[[ConsumerRecord, Exception], object]
 """The `on_error` of `Client.process` returns what is written instead, as the function does, or raises."""
 
-ProcessBatchFunction = Callable[[Records[Any, Any]], object]
+ProcessBatchFunction = Callable[[Records], object]
 """The `fn_batch` of `Client.process` gets a list, and returns nothing, a list of values and messages, or an awaitable of it."""
 
-Source = ConsumerRecord[Any, Any] | Records[Any, Any]
+Source = ConsumerRecord | Records
 """An output is made of one record, or of a batch as a whole."""
 
 
@@ -37,10 +37,10 @@ class Output(NamedTuple):
     """One message that is written, and what it was made of."""
 
     record: Source
-    message: Message[Any, Any]
+    message: Message
 
 
-Work = Callable[[Records[Any, Any]], Awaitable[list[Output]]]
+Work = Callable[[Records], Awaitable[list[Output]]]
 """Works on a batch. Raises `ProcessingError`."""
 
 
@@ -52,7 +52,7 @@ def failing_at(source: Source) -> Iterator[None]:
     except Exception as error:
         many = len(source) if isinstance(source, Records) else 0
         what = f"a batch of {many} records" if many else "a record"
-        first: ConsumerRecord[Any, Any] = source[0] if isinstance(source, Records) else source
+        first: ConsumerRecord = source[0] if isinstance(source, Records) else source
         raised = errors.ProcessingError(
             f"the work on {what} failed with {type(error).__name__}: {error}; nothing of its batch is committed",
             topic=first.topic,
@@ -99,7 +99,7 @@ def chosen(
 def each(fn: ProcessFunction, on_error: OnProcessError | None) -> Work:
     """Calls functions and coroutine functions in the event loop. Rules 1 to 3."""
 
-    async def one(record: ConsumerRecord[Any, Any]) -> list[Output]:
+    async def one(record: ConsumerRecord) -> list[Output]:
         try:
             return outputs(record, await _awaited(fn(record)))
         except Exception as error:
@@ -107,7 +107,7 @@ def each(fn: ProcessFunction, on_error: OnProcessError | None) -> Work:
                 raise
             return outputs(record, await _awaited(on_error(record, error)))
 
-    async def work(records: Records[Any, Any]) -> list[Output]:
+    async def work(records: Records) -> list[Output]:
         made: list[Output] = []
         pace = Pace()
         for record in records:
@@ -127,7 +127,7 @@ def each_in_thread(fn: ProcessFunction, on_error: OnProcessError | None) -> Work
     """Calls plain functions in a thread, a batch at a time, so that they may block. Rules 1 and 2. Raises `ConfigError`."""
     _check_plain(fn, on_error)
 
-    def one(record: ConsumerRecord[Any, Any]) -> list[Output]:
+    def one(record: ConsumerRecord) -> list[Output]:
         try:
             return outputs(record, fn(record))
         except Exception as error:
@@ -135,14 +135,14 @@ def each_in_thread(fn: ProcessFunction, on_error: OnProcessError | None) -> Work
                 raise
             return outputs(record, on_error(record, error))
 
-    def work(records: Records[Any, Any]) -> list[Output]:
+    def work(records: Records) -> list[Output]:
         made: list[Output] = []
         for record in records:
             with failing_at(record):
                 made += one(record)
         return made
 
-    async def in_thread(records: Records[Any, Any]) -> list[Output]:
+    async def in_thread(records: Records) -> list[Output]:
         return await asyncio.to_thread(work, records)
 
     return in_thread
@@ -160,7 +160,7 @@ def _check_plain(*functions: Callable[..., object] | None) -> None:
 def whole(fn_batch: ProcessBatchFunction) -> Work:
     """Calls a function or a coroutine function once for each batch, in the event loop. Rules 2 and 4."""
 
-    async def work(records: Records[Any, Any]) -> list[Output]:
+    async def work(records: Records) -> list[Output]:
         with failing_at(records):
             return outputs(records, await _awaited(fn_batch(_copy(records))))
 
@@ -171,18 +171,18 @@ def whole_in_thread(fn_batch: ProcessBatchFunction) -> Work:
     """Calls a plain function once for each batch, in a thread, so that it may block. Rules 2 and 4. Raises `ConfigError`."""
     _check_plain(fn_batch)
 
-    def work(records: Records[Any, Any]) -> list[Output]:
+    def work(records: Records) -> list[Output]:
         with failing_at(records):
             return outputs(records, fn_batch(_copy(records)))
 
-    async def in_thread(records: Records[Any, Any]) -> list[Output]:
+    async def in_thread(records: Records) -> list[Output]:
         return await asyncio.to_thread(work, records)
 
     return in_thread
 
 
-def _copy(records: Records[Any, Any]) -> Records[Any, Any]:
-    copy: Records[Any, Any] = Records(records.group)
+def _copy(records: Records) -> Records:
+    copy: Records = Records(records.group)
     copy.extend(records)
     copy.offsets = dict(records.offsets)
     return copy

@@ -23,7 +23,7 @@ from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.v1 import types_pb2
 from oncelog.wire import methods
-from oncelog_coordinator.core.groups.shard_table import GroupShardTable
+from oncelog_coordinator.core.group_shard.shard_table import GroupShardTable
 from oncelog_coordinator.core.offsets.lag import LagTable
 from oncelog_coordinator.core.offsets.lag_series import OTHERS, Pair, PairLag, chosen, others
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock

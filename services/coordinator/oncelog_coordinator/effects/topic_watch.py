@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from oncelog.types import PartitionId
-from oncelog_coordinator.core.groups.group_commands import SeeTopics, Topology
+from oncelog_coordinator.core.topology import SeeTopics, Topology
 from oncelog_coordinator.shard.shard import Shard
 from oncelog_coordinator.shard.shard_runtime import ShardLife
 from oncelog_runtime.metadata import cluster_keys

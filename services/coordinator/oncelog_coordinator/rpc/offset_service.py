@@ -12,6 +12,7 @@ from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
 from oncelog.wire import methods
 from oncelog.wire.wire_errors import to_detail
+from oncelog_coordinator.core.group_shard.group_views import DescribeGroup, ListGroups
 from oncelog_coordinator.core.offsets import offset_commands as cmd
 from oncelog_coordinator.rpc import group_wire, wire
 from oncelog_coordinator.rpc.enrolling import Enrolling
@@ -114,7 +115,7 @@ class OffsetService:
     async def list_groups(self, request: co.ListGroupsRequest) -> co.ListGroupsReply:
         """Lists the groups of the requested shards that serve here; the reply names those shards."""
         reply = co.ListGroupsReply()
-        async for shard, epoch, views in self._shards.ask_each(KIND_GROUP, request.shards, cmd.ListGroups()):
+        async for shard, epoch, views in self._shards.ask_each(KIND_GROUP, request.shards, ListGroups()):
             reply.groups.extend(wire.group_listing(view, self._shards.address, shard) for view in views)
             reply.answered.add(shard=shard, epoch=epoch)
         return reply
@@ -122,14 +123,13 @@ class OffsetService:
     async def describe_group(self, request: co.DescribeGroupRequest) -> co.DescribeGroupReply:
         """Describes one group; the description of an unknown group is empty."""
         shard = self._shards.group_shard(check_group_id(request.group_id))
-        view = await shard.ask(cmd.DescribeGroup(request.group_id))
+        view = await shard.ask(DescribeGroup(request.group_id))
         reply = co.DescribeGroupReply(
             group=wire.group_listing(view, self._shards.address, shard.number),
             offsets=map(wire.group_offset, view.offsets),
             pending=map(wire.pending_offsets, view.pending),
         )
-        if view.membership is not None:
-            group_wire.describe(reply, view.membership, self._shards.topic_names)
+        group_wire.describe(reply, view.membership, self._shards.topic_names)
         return reply
 
     async def delete_offsets(self, request: co.DeleteOffsetsRequest) -> co.DeleteOffsetsReply:

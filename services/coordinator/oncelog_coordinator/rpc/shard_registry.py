@@ -15,7 +15,7 @@ from oncelog.errors import (
 )
 from oncelog_coordinator.core.channels.channel_table import ChannelTable
 from oncelog_coordinator.core.decision import Command, Reply
-from oncelog_coordinator.core.groups.shard_table import GroupShardTable
+from oncelog_coordinator.core.group_shard.shard_table import GroupShardTable
 from oncelog_coordinator.core.offsets.offset_table import OffsetTable
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
 from oncelog_coordinator.effects.markers import MarkerSender

@@ -9,8 +9,8 @@ from oncelog.errors import InvalidRequestError
 from oncelog.types import PartitionId
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
-from oncelog_coordinator.core.groups.group_commands import Membership
-from oncelog_coordinator.core.offsets.offset_commands import GroupView, Member
+from oncelog_coordinator.core.group_shard.group_views import GroupView
+from oncelog_coordinator.core.offsets.offset_commands import Member
 from oncelog_coordinator.core.offsets.offset_records import CommittedOffset, OffsetValue, PendingOffsets
 from oncelog_coordinator.core.transactions import commands as cmd
 from oncelog_coordinator.core.transactions.states import TxnState
@@ -112,15 +112,14 @@ def offset_entry(value: OffsetValue) -> co.OffsetEntry:
 
 def group_listing(view: GroupView, coordinator: str, shard: int) -> co.GroupListing:
     """Returns a group as shown in listings."""
-    membership = view.membership or Membership()
     return co.GroupListing(
         group_id=view.group_id,
         group_shard=shard,
-        state=membership.state.value,
+        state=view.membership.state.value,
         offsets=len(view.offsets),
         open_transactions=len(view.pending),
         coordinator=coordinator,
-        members=len(membership.members),
+        members=len(view.membership.members),
     )
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from oncelog_coordinator.core.group_shard.shard_table import GroupShardTable
 from oncelog_coordinator.core.groups.group import Group
-from oncelog_coordinator.core.groups.shard_table import GroupShardTable
 from oncelog_coordinator.core.groups.states import GroupState, MemberState
 from oncelog_coordinator.shard.shard import Shard
 from oncelog_runtime.metadata.cluster_view import ShardKey

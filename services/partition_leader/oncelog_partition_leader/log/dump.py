@@ -34,7 +34,7 @@ from oncelog_partition_leader.log.checkpoints import (
     snapshot_path,
 )
 from oncelog_partition_leader.log.log_config import LogConfig
-from oncelog_partition_leader.log.recovery import recover
+from oncelog_partition_leader.log.recovery.recovery import recover
 from oncelog_partition_leader.log.segment_file import INDEX_SUFFIX, LOG_SUFFIX, OFFSET_DIGITS, TXN_INDEX_SUFFIX
 from oncelog_runtime.adapters.files.overlay_disk import OverlayDisk
 
@@ -247,7 +247,7 @@ class _Dump:
     def _recovery(self, bases: list[int]) -> Finding:
         before = sum(self._disk.open(f"{self._name}/{base:0{OFFSET_DIGITS}d}{LOG_SUFFIX}").size for base in bases)
         try:
-            found = asyncio.run(recover(OverlayDisk(self._folder.parent), self._name, LogConfig(), 0))
+            found = asyncio.run(recover(OverlayDisk(self._folder.parent), self._name, LogConfig()))
         except OncelogError as error:
             reason = error.context.get("reason", "")
             does = (

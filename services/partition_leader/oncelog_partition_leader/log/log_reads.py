@@ -16,9 +16,9 @@ from oncelog_partition_leader.core.log.aborted_index import AbortedEntry
 from oncelog_partition_leader.log.log_config import LogConfig
 from oncelog_partition_leader.log.reached_epoch import ReachedEpoch
 from oncelog_partition_leader.log.reader import first_at, read_batches, scrub_piece, segment_of
-from oncelog_partition_leader.log.recovery import Recovered, replay_states
 from oncelog_partition_leader.log.segment_file import Segment
-from oncelog_partition_leader.log.segments import SegmentedLog
+from oncelog_partition_leader.log.segments import Recovered, SegmentedLog
+from oncelog_partition_leader.log.state_replay import replay_states
 from oncelog_partition_leader.log.tail_cache import TailCache, TailMemory
 from oncelog_runtime.ports import Disk
 

@@ -36,8 +36,9 @@ from oncelog_partition_leader.log.checkpoints import (
 from oncelog_partition_leader.log.compaction.compactable_log import CompactableLog
 from oncelog_partition_leader.log.log_config import LogConfig
 from oncelog_partition_leader.log.reached_epoch import ReachedEpoch
-from oncelog_partition_leader.log.recovery import Recovered, recover
+from oncelog_partition_leader.log.recovery.recovery import recover
 from oncelog_partition_leader.log.segment_file import LOG_SUFFIX
+from oncelog_partition_leader.log.segments import Recovered
 from oncelog_runtime.ports import Disk
 
 __all__ = ["Appended", "LogConfig", "PartitionLog"]
@@ -60,7 +61,7 @@ class PartitionLog(CompactableLog):
         """True when recovery had to cut off the end of the log: a torn write, or data that the disk has lost."""
 
     @classmethod
-    async def open(cls, disk: Disk, directory: str, config: LogConfig, now_ms: int) -> PartitionLog:
+    async def open(cls, disk: Disk, directory: str, config: LogConfig) -> PartitionLog:
         """Creates the log, or recovers it; `directory` is named `<topic>-<topic id>-<partition>`.
 
         After a clean stop nothing is scanned; else everything from the recovery point on is. A bad batch at or above
@@ -69,7 +70,7 @@ class PartitionLog(CompactableLog):
         Raises `StorageError`: reason rot (a quarantined log: set it aside and fetch it from a healthy replica),
         identity (the directory belongs to another partition), or the disk's own.
         """
-        state = await recover(disk, directory, config, now_ms)
+        state = await recover(disk, directory, config)
         return cls(disk, directory, config, state, await ReachedEpoch.open(disk, directory, state.log_end_offset))
 
     # ------------------------------------------------------------ what it is

@@ -10,20 +10,24 @@ Rule 3: only whole segments are deleted, oldest first (`core/retention`), and on
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from oncelog.errors import OffsetOutOfRangeError, StorageError
+from oncelog_partition_leader.core.log.aborted_index import AbortedIndex
+from oncelog_partition_leader.core.log.leader_epochs import LeaderEpochs
 from oncelog_partition_leader.core.log.retention import is_active_expired, segments_to_delete
+from oncelog_partition_leader.core.producers.producer_state import ProducerStates
 from oncelog_partition_leader.log.checkpoints import (
     LEADER_EPOCHS,
     Checkpoint,
+    RecoveryPoint,
     prune_snapshots,
     snapshot_offsets,
     snapshot_path,
 )
 from oncelog_partition_leader.log.log_config import UNLIMITED, LogConfig
 from oncelog_partition_leader.log.reached_epoch import ReachedEpoch
-from oncelog_partition_leader.log.recovery import Recovered
 from oncelog_partition_leader.log.segment_file import INDEX_SUFFIX, TXN_INDEX_SUFFIX, Segment
 from oncelog_runtime.ports import Disk
 
@@ -33,6 +37,23 @@ _AGED_MS: Final = 5 * 60 * 1000
 _LARGE_BYTES: Final = 4 << 20
 _LOG_PER_SNAPSHOT: Final = 4
 """A large state is stored only after this many times its size was appended: that much more is scanned after a crash."""
+
+
+@dataclass(slots=True)
+class Recovered:
+    """A log as recovery hands it to `PartitionLog`. `scanned`: the last stop was not clean. `lost_tail`: its end was cut."""
+
+    tag: int
+    segments: list[Segment]
+    point: RecoveryPoint
+    producers: ProducerStates
+    epochs: LeaderEpochs
+    aborted: AbortedIndex
+    log_end_offset: int
+    scanned: bool
+    lost_tail: bool
+    has_new_names: bool = False
+    """Names in its directory may not be durable yet: the next sync is to include it."""
 
 
 class SegmentedLog:

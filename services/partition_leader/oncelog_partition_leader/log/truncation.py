@@ -7,13 +7,22 @@ Rule 2: claims are lowered before the bytes go, and raised only after what repla
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from oncelog.errors import OffsetOutOfRangeError, OncelogError, StorageError
 from oncelog_partition_leader.core.producers.producer_state import ProducerStates
-from oncelog_partition_leader.log.checkpoints import snapshot_offsets, snapshot_path
+from oncelog_partition_leader.log.checkpoints import (
+    LEADER_EPOCHS,
+    RESETTING,
+    RecoveryPoint,
+    snapshot_offsets,
+    snapshot_path,
+)
 from oncelog_partition_leader.log.log_reads import ReadableLog
 from oncelog_partition_leader.log.reader import locate, segment_of
-from oncelog_partition_leader.log.recovery import begin_anew, replay_states, states_from
 from oncelog_partition_leader.log.segment_file import INDEX_SUFFIX, TXN_INDEX_SUFFIX, Segment
+from oncelog_partition_leader.log.state_replay import replay_states, states_from
+from oncelog_runtime.ports import Disk
 
 
 class TruncatableLog(ReadableLog):
@@ -124,3 +133,26 @@ class TruncatableLog(ReadableLog):
         self._log_end = self._synced_end = offset
         self._since_checkpoint = 0
         assert fresh.next_offset == self.producers.end_offset == offset, "an empty log and its state begin together"
+
+
+async def begin_anew(
+    disk: Disk, directory: str, point: RecoveryPoint, segments: Sequence[Segment], states: ProducerStates
+) -> Segment:
+    """Replaces a log's files by an empty log that begins at `states.end_offset`; returns its one segment.
+
+    A crash in the middle leaves an empty log at 0 (`RESETTING`). Raises `StorageError`.
+    """
+    offset = states.end_offset
+    await point.store(RESETTING, 0)
+    for segment in segments:
+        segment.remove()
+    for end_offset in snapshot_offsets(disk, directory):
+        disk.remove(snapshot_path(directory, end_offset))
+    disk.remove(f"{directory}/{LEADER_EPOCHS}")
+    fresh = Segment(disk, directory, offset)
+    fresh.open_new()
+    await fresh.file.sync()
+    await disk.write_atomic(snapshot_path(directory, offset), await disk.run(states.snapshot))
+    await disk.sync_dir(directory)
+    await point.store(offset, offset)
+    return fresh

@@ -24,7 +24,7 @@ from oncelog_partition_leader.log.data_dir.custody import Claim, Custody, read_l
 from oncelog_partition_leader.log.data_dir.trash import Trash
 from oncelog_partition_leader.log.log_config import LogConfig
 from oncelog_partition_leader.log.partition_log import PartitionLog
-from oncelog_partition_leader.log.recovery import set_aside
+from oncelog_partition_leader.log.recovery.log_folder import set_aside
 from oncelog_partition_leader.log.tail_cache import TailMemory
 from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_partition_leader.replication.sealing import read_seal, remove_seal
@@ -85,7 +85,7 @@ class LogOpener:
         if partition_id in self._failed or not self._disk.exists(f"{directory}/{IDENTITY}"):
             await self._claim_less(directory, vouches_from)
         try:
-            log = await PartitionLog.open(self._disk, directory, config, self._clock.now_ms())
+            log = await PartitionLog.open(self._disk, directory, config)
             if rescan:
                 await _rescan(log)
             if log.lost_tail:
@@ -99,7 +99,7 @@ class LogOpener:
             self._forget_listing()
             await set_aside(self._disk, directory)
             await self._claim_less(directory, vouches_from)
-            log = await PartitionLog.open(self._disk, directory, config, self._clock.now_ms())
+            log = await PartitionLog.open(self._disk, directory, config)
         self._failed.pop(partition_id, None)
         if self._tails is not None:
             log.share_tail(self._tails)

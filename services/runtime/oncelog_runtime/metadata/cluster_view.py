@@ -4,7 +4,7 @@ Rule 1: the view never goes back: a key never takes an older mod revision, a lis
         a process may enter its own writes ahead of the watch (`learn`). The exception is an etcd that was restored from
         a backup: once that is certain, `RestoreGuard` calls `restart`, which forgets everything but the epochs of
         shards. An event that looks like a restore is not entered, and the guard is called (`on_doubt`).
-Rule 2: listeners get the changed keys, after all of them were entered.
+Rule 2: listeners get the changed keys, after all of them were entered: those of a listing, or of one answer of the watch.
 Rule 3: a value that cannot be parsed is left out and logged, and affects no other.
 """
 
@@ -53,6 +53,8 @@ class ClusterView(ClusterValues):
         self._listeners: list[Callable[[list[str]], None]] = []
         self._waiters: list[asyncio.Future[None]] = []
         self._newest = 0
+        self._untold: list[str] = []
+        """Changed keys of an answer that is not entered to its end."""
         super().__init__()
 
     def clear(self) -> None:
@@ -148,23 +150,25 @@ class ClusterView(ClusterValues):
                 changed.append(key)
         self.revision = listing.revision
         self._newest = max(self._newest, self.revision)
-        self._tell(list(dict.fromkeys((*changed, *also))))
+        self._tell((*changed, *also))
 
     def change(self, change: Change) -> None:
-        """Applies the change of one key."""
-        if change.mod_revision < self.revision:
-            return
+        """Applies the change of one key. Listeners get it with the last change of the same answer."""
+        if change.mod_revision >= self.revision and self._has_entered(change):
+            self._untold.append(change.key)
+        if not change.has_more:
+            self._tell(())
+
+    def _has_entered(self, change: Change) -> bool:
+        """Enters a change. False when it is known already, or not taken over here."""
         self.revision = change.mod_revision
         self._newest = max(self._newest, self.revision)
         if change.key == cluster_keys.RESTORED_KEY:
             self.on_doubt()  # `restart` takes it over with everything else
-            return
+            return False
         if change.value is None:
-            changed = self._drop(change.key, change.mod_revision)
-        else:
-            changed = self._put(KeyValue(change.key, change.value, change.mod_revision))
-        if changed:
-            self._tell([change.key])
+            return self._drop(change.key, change.mod_revision)
+        return self._put(KeyValue(change.key, change.value, change.mod_revision))
 
     def learn(self, items: Iterable[KeyValue]) -> None:
         """Enters own successful writes, or linearizable reads, ahead of the watch."""
@@ -172,7 +176,9 @@ class ClusterView(ClusterValues):
         self._newest = max([self._newest, *(item.mod_revision for item in new)])
         self._tell([item.key for item in new if self._put(item)])
 
-    def _tell(self, changed: list[str]) -> None:
+    def _tell(self, more: Iterable[str]) -> None:
+        """Gives listeners the keys of which they do not know yet, and these."""
+        changed, self._untold = list(dict.fromkeys((*self._untold, *more))), []
         if not changed:
             return
         for listener in self._listeners:

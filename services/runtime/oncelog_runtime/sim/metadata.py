@@ -16,7 +16,8 @@ import asyncio
 from bisect import bisect_right
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from random import Random
 from typing import Final, TypeVar
 from zlib import crc32
@@ -332,8 +333,11 @@ class SimWatch:
             self._store._wake(self)
 
     def push(self, items: Sequence[Listing | Change]) -> None:
-        """Delivers items; called by the store."""
-        self._items.extend(items)
+        """Delivers items; called by the store. The changes of one commit are one answer, as in etcd."""
+        for item, after in zip_longest(items, items[1:]):
+            if isinstance(item, Change) and isinstance(after, Change) and after.mod_revision == item.mod_revision:
+                item = replace(item, has_more=True)
+            self._items.append(item)
         if self._items:
             self._awake()
 

@@ -13,7 +13,7 @@ from oncelog.types import Buffer, PartitionId
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.wire import methods
 from oncelog.wire.wire_errors import to_detail
-from oncelog_coordinator.core.groups.shard_table import GroupShardTable
+from oncelog_coordinator.core.group_shard.shard_table import GroupShardTable
 from oncelog_coordinator.core.offsets.offset_records import CommittedOffset, OffsetValue
 from oncelog_coordinator.core.offsets.offset_table import Group
 from oncelog_coordinator.effects.lag_watch import LagWatch

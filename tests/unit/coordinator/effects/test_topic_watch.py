@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from oncelog_coordinator.core.groups.group_commands import SeeTopics
+from oncelog_coordinator.core.topology import SeeTopics
 from oncelog_coordinator.effects.topic_watch import TopicWatch
 from oncelog_runtime.metadata import cluster_keys
 from oncelog_runtime.metadata.cluster_keys import KIND_GROUP, KIND_TXN

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from oncelog_coordinator.core.groups.shard_table import GroupShardTable
+from oncelog_coordinator.core.group_shard.shard_table import GroupShardTable
 from oncelog_coordinator.core.offsets.offset_commands import CommitOffsets, Member
 from oncelog_coordinator.core.offsets.offset_records import OffsetValue
 from oncelog_coordinator.shard.group_collector import GroupCollector

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from oncelog import errors
+from oncelog_coordinator.core import topology
 from oncelog_coordinator.core.decision import Command, Decision
+from oncelog_coordinator.core.group_shard import group_views
 from oncelog_coordinator.core.groups import group_commands
 from oncelog_coordinator.core.offsets import offset_commands
 from oncelog_coordinator.core.transactions import commands as cmd
@@ -176,7 +178,7 @@ def test_a_full_inbox_keeps_places_for_what_something_ends_without(world: SimWor
 
 
 def test_vital_are_heartbeats_leases_and_markers_and_nothing_else() -> None:
-    modules = (cmd, group_commands, offset_commands)
+    modules = (cmd, group_commands, group_views, offset_commands, topology)
     known = [one for module in modules for one in vars(module).values() if isinstance(one, type)]
     vital = {one.__name__ for one in known if issubclass(one, Command) and one.is_vital}
     assert vital == {"Heartbeat", "Renew", "GroupMarker"}

@@ -41,7 +41,7 @@ def records(count: int = 2, **producer: int) -> bytes:
 async def _use(root: Path, *, clean: bool, work: Callable[[PartitionLog], Any]) -> Any:
     disk = OsDisk(root)
     try:
-        log = await PartitionLog.open(disk, DIRECTORY, CONFIG, NOW_MS)
+        log = await PartitionLog.open(disk, DIRECTORY, CONFIG)
         found = work(log)
         await log.sync()
         await log.close(clean=clean)

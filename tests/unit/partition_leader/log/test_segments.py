@@ -14,7 +14,7 @@ from oncelog.errors import (
 )
 from oncelog_partition_leader.log import segments
 from oncelog_partition_leader.log.partition_log import LogConfig, PartitionLog
-from oncelog_partition_leader.log.recovery import recover
+from oncelog_partition_leader.log.recovery.recovery import recover
 from oncelog_partition_leader.log.segment_file import Segment
 from oncelog_runtime.sim.disk import SimDisk
 from tests.unit.partition_leader.log_helpers import (
@@ -298,7 +298,7 @@ def test_a_segment_that_was_cut_gets_its_index_again_so_that_a_clean_start_scans
         log = await cut(disk)
         held = contents(log)
         await log.close()
-        found = await recover(disk, DIRECTORY, ROOMY, NOW_MS)
+        found = await recover(disk, DIRECTORY, ROOMY)
         assert not found.scanned
         assert [segment.indexed_bytes for segment in found.segments] == [one.index.size for one in found.segments]
         assert contents(await open_log(disk, ROOMY)) == held

@@ -11,6 +11,9 @@ from oncelog.errors import (
 )
 from oncelog_partition_leader.core.producers.producer_state import ProducerStates
 from oncelog_partition_leader.log.partition_log import LogConfig
+from oncelog_partition_leader.log.recovery.recovery import recover
+from oncelog_partition_leader.log.state_replay import states_from
+from oncelog_partition_leader.log.truncation import begin_anew
 from oncelog_runtime.sim.disk import SimDisk
 from tests.unit.partition_leader.log_helpers import (
     DIRECTORY,
@@ -108,5 +111,21 @@ def test_a_bad_snapshot_changes_nothing() -> None:
         with pytest.raises(CorruptMessageError):
             await log.reset_to(5, states.snapshot())
         assert log.log_end_offset == 1
+
+    run(test)
+
+
+def test_a_log_that_begins_anew_knows_its_producers_and_where_it_begins() -> None:
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, SMALL)
+        write_scripted(log)
+        await log.close()
+        found = await recover(disk, DIRECTORY, SMALL)
+        states = states_from(found.producers.snapshot(), 100, SMALL)
+        fresh = await begin_anew(disk, DIRECTORY, found.point, found.segments, states)
+        fresh.close()
+        again = await recover(disk, DIRECTORY, SMALL)
+        assert (again.log_end_offset, again.point.log_start_offset) == (100, 100)
+        assert again.producers.snapshot() == states.snapshot()
 
     run(test)

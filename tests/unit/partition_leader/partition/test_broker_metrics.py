@@ -52,7 +52,7 @@ def test_a_produced_batch_is_counted_in_each_phase(world: SimWorld) -> None:
     async def scenario() -> None:
         node = world.node("a")
         node.disk.make_dirs("logs")
-        log = await PartitionLog.open(node.disk, f"logs/t-{TOPIC_ID}-0", LogConfig(), 0)
+        log = await PartitionLog.open(node.disk, f"logs/t-{TOPIC_ID}-0", LogConfig())
         host = FakeHost(node.clock)
         host.metrics = metrics = BrokerMetrics(NodeMetrics(Clock()))
         leading = Leading(log, host)

@@ -33,7 +33,7 @@ def test_a_cut_inside_of_a_batch_claims_nothing_synced_above_the_new_end() -> No
     with SimWorld(1) as world:
 
         async def scenario() -> None:
-            log = await PartitionLog.open(world.node("a").disk, DIRECTORY, LogConfig(), NOW_MS)
+            log = await PartitionLog.open(world.node("a").disk, DIRECTORY, LogConfig())
             for count in (2, 5):
                 data = batch(-1, -1, count)
                 log.append_as_leader([(read_header(data), data)], 1, NOW_MS)
@@ -66,7 +66,7 @@ def test_a_follower_keeps_what_its_leader_told_until_its_log_is_cut() -> None:
     with SimWorld(1) as world:
 
         async def scenario() -> None:
-            log = await PartitionLog.open(world.node("a").disk, DIRECTORY, LogConfig(), NOW_MS)
+            log = await PartitionLog.open(world.node("a").disk, DIRECTORY, LogConfig())
             data = batch(-1, -1, 3)
             log.append_as_leader([(read_header(data), data)], 1, NOW_MS)
             partition = LocalPartition(
@@ -97,7 +97,7 @@ def test_a_follower_without_readers_forgets_the_transactions_that_are_stable() -
     with SimWorld(1) as world:
 
         async def scenario() -> None:
-            log = await PartitionLog.open(world.node("a").disk, DIRECTORY, LogConfig(), NOW_MS)
+            log = await PartitionLog.open(world.node("a").disk, DIRECTORY, LogConfig())
             for number in range(1, 11):
                 write(log, batch(7, 0, txn=(7, number)), marker((7, number)))
             partition = LocalPartition(

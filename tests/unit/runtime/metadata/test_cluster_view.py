@@ -112,6 +112,22 @@ def test_keys_come_and_go() -> None:
     assert view.adding(WHERE) == ()
 
 
+def test_the_changes_of_one_answer_reach_listeners_together() -> None:
+    view, told = view_of(), list[list[str]]()
+    view.listen(told.append)
+    drain = Drain("2", 9, 0).encode()
+    view.change(Change(BROKER_DRAIN_KEY, drain, 101, has_more=True))
+    assert view.broker_drain is not None, "it is entered at once"
+    view.change(Change(decommission_key(4), b"{}", 101, has_more=True))
+    view.change(Change(BROKER_DRAIN_KEY, drain, 101, has_more=True))  # nothing new
+    assert told == []
+    view.change(Change(decommission_key(4), b"{}", 101))
+    assert told == [[BROKER_DRAIN_KEY, decommission_key(4)]]
+    view.change(Change(decommission_key(4), None, 102, has_more=True))
+    view.learn([KeyValue(COORDINATOR_DRAIN_KEY, Drain("host:1", 5, 0).encode(), 103)])
+    assert told[1:] == [[decommission_key(4), COORDINATOR_DRAIN_KEY]], "what was not told yet goes first"
+
+
 def test_a_value_that_makes_no_sense_harms_nobody_else() -> None:
     state = Partition("t", (1,), BrokerRef(1, 1), 0, (BrokerRef(1, 1),))
     view = view_of(

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Collection, Iterable
 
 from oncelog import errors
-from oncelog.client.consume.group.group_offsets import GroupOffsets
+from oncelog.client.consume.group_offsets import GroupOffsets
 from oncelog.client.consume.offsets import OffsetAndMetadata, as_partitions
 from oncelog.client.consume.positions import Place, Positions
 from oncelog.client.home.context import now_ms

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from oncelog.client.consume.fetcher import Fetcher
-from oncelog.client.consume.group.group_offsets import GroupOffsets
+from oncelog.client.consume.group_offsets import GroupOffsets
 from oncelog.client.consume.offsets import OffsetAndMetadata, offset_of
 from oncelog.client.consume.positions import Place, Positions
 from oncelog.config import ConsumerConfig

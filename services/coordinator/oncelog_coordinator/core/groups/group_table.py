@@ -38,9 +38,6 @@ from oncelog_coordinator.core.groups.group_commands import (
     HeartbeatReply,
     LookedAtGroups,
     Membership,
-    SeeTopics,
-    TopicsSeen,
-    Topology,
 )
 from oncelog_coordinator.core.groups.group_records import (
     GroupRecord,
@@ -60,6 +57,7 @@ from oncelog_coordinator.core.groups.timeouts import (
     next_due_ms,
 )
 from oncelog_coordinator.core.limits import Limits
+from oncelog_coordinator.core.topology import SeeTopics, TopicsSeen, Topology
 from oncelog_coordinator.core.transactions.commands import Tick
 from oncelog_coordinator.core.transactions.records import Tombstone
 from oncelog_coordinator.core.transactions.timeouts import Deadlines

@@ -13,10 +13,11 @@ from typing import Final
 from oncelog.core.names import check_topic_name
 from oncelog.errors import GroupMaxSizeReachedError, InvalidRequestError, PolicyViolationError
 from oncelog_coordinator.core.groups.assigning.assignors import check_assignor
-from oncelog_coordinator.core.groups.group_commands import Join, Topology
+from oncelog_coordinator.core.groups.group_commands import Join
 from oncelog_coordinator.core.groups.group_records import MemberRecord, Subscription
 from oncelog_coordinator.core.groups.patterns import parse_pattern
 from oncelog_coordinator.core.limits import Limits
+from oncelog_coordinator.core.topology import Topology
 
 _MEMBER_ID: Final = re.compile(r"[a-zA-Z0-9._-]{1,64}\Z", re.ASCII)
 _TEXT_BYTES_MAX: Final = 255

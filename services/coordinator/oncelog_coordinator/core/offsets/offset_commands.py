@@ -1,4 +1,4 @@
-"""The commands and answers of a group shard."""
+"""The commands and answers about committed offsets."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import ClassVar, Final, NamedTuple
 from oncelog.errors import OncelogError
 from oncelog.types import PartitionId
 from oncelog_coordinator.core.decision import Command, Effect
-from oncelog_coordinator.core.groups.group_commands import Membership
-from oncelog_coordinator.core.offsets.offset_records import CommittedOffset, OffsetValue, PendingOffsets
+from oncelog_coordinator.core.offsets.offset_records import OffsetValue
 from oncelog_coordinator.core.transactions.commands import TxnName
 
 
@@ -92,29 +91,6 @@ class DeleteOffsets(Command[int]):
 
     group_id: str
     partitions: tuple[PartitionId, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ListGroups(Command["tuple[GroupView, ...]"]):
-    """Lists all groups with an offset, committed or pending."""
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeGroup(Command["GroupView"]):
-    """Describes one group; the view of an unknown group is empty."""
-
-    group_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class GroupView:
-    """A group as shown to operators: committed offsets by partition, pending ones by transaction."""
-
-    group_id: str
-    offsets: tuple[CommittedOffset, ...]
-    pending: tuple[PendingOffsets, ...]
-    membership: Membership | None = None
-    """The members, as `core/groups` shows them; None from a table of offsets alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,8 @@
 """The committed offsets of one group shard: a pure core of the same shape as `transactions.transaction_table`.
 
 The shard's owner is the participant of a transaction (hole 14): it has the group enrolled, keeps the offsets pending
-under
-the name (producer id, n), writes the marker's effect into its own log in its own epoch, applies it, answers, and asks
-the
-transaction shard for the outcome when no marker arrives in time.
+under the name (producer id, n), writes the marker's effect into its own log in its own epoch, applies it, answers, and asks
+the transaction shard for the outcome when no marker arrives in time.
 
 Late copies are refused by these rules (hole 13):
 - plain commits of a member: the sequence is at or below the newest one of the same member epoch on that partition, or
@@ -36,19 +34,15 @@ from oncelog.errors import (
 )
 from oncelog.types import PartitionId
 from oncelog_coordinator.core.decision import Command, Decision, Effect, LogRecord, Note
-from oncelog_coordinator.core.groups.group_commands import TopicsSeen
 from oncelog_coordinator.core.limits import Limits
 from oncelog_coordinator.core.offsets.ended_transactions import EndedLedger, LookedAtEnded
 from oncelog_coordinator.core.offsets.gone_topics import GoneTopics, LookedAtTopics
 from oncelog_coordinator.core.offsets.offset_commands import (
     CommitOffsets,
     DeleteOffsets,
-    DescribeGroup,
     Enrolled,
     FetchOffsets,
     GroupMarker,
-    GroupView,
-    ListGroups,
     Member,
     OffsetError,
     SendOffsets,
@@ -69,6 +63,7 @@ from oncelog_coordinator.core.offsets.offset_records import (
     pending_key,
 )
 from oncelog_coordinator.core.offsets.outcome_waits import Asked, OutcomeWaits
+from oncelog_coordinator.core.topology import TopicsSeen
 from oncelog_coordinator.core.transactions.commands import Tick, TxnName
 from oncelog_coordinator.core.transactions.records import EpochRecord, Tombstone
 
@@ -149,12 +144,6 @@ class OffsetTable:
             return self._marker(command, now_ms)
         if isinstance(command, DeleteOffsets):
             return self._delete(command)
-        if isinstance(command, ListGroups):
-            return Decision(
-                reply=tuple(map(self.view, self.used())),
-            )
-        if isinstance(command, DescribeGroup):
-            return Decision(reply=self.view(command.group_id), confirm=True)
         assert isinstance(command, Tick)
         return self._tick(now_ms)
 
@@ -329,14 +318,15 @@ class OffsetTable:
             return None
         return max((offset.committed_ms for offset in group.offsets.values()), default=0)
 
-    def view(self, group_id: str) -> GroupView:
-        """Returns a group as shown to operators."""
-        group = self.groups.get(group_id, Group())
-        return GroupView(
-            group_id,
-            tuple(group.offsets[key] for key in sorted(group.offsets)),
-            tuple(group.pending[key] for key in sorted(group.pending)),
-        )
+    def committed_of(self, group_id: str) -> tuple[CommittedOffset, ...]:
+        """Returns a group's committed offsets, by partition."""
+        offsets = self.groups.get(group_id, Group()).offsets
+        return tuple(offsets[key] for key in sorted(offsets))
+
+    def pending_of(self, group_id: str) -> tuple[PendingOffsets, ...]:
+        """Returns a group's offsets in open transactions, by transaction."""
+        pending = self.groups.get(group_id, Group()).pending
+        return tuple(pending[key] for key in sorted(pending))
 
     # ------------------------------------------------------------ reads and time
 

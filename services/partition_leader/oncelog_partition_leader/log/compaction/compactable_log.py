@@ -41,8 +41,8 @@ from oncelog_partition_leader.log.compaction.replacement import (
 )
 from oncelog_partition_leader.log.log_config import LogConfig
 from oncelog_partition_leader.log.reached_epoch import ReachedEpoch
-from oncelog_partition_leader.log.recovery import Recovered
 from oncelog_partition_leader.log.segment_file import INDEX_SUFFIX, TXN_INDEX_SUFFIX, Segment
+from oncelog_partition_leader.log.segments import Recovered
 from oncelog_partition_leader.log.truncation import TruncatableLog
 from oncelog_runtime.ports import Disk
 

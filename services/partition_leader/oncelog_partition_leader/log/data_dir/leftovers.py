@@ -55,8 +55,9 @@ class Leftovers:
         """Looks at all folders once. Does nothing before the view has its first listing."""
         if not self._view.revision:
             return
+        unknown = self._unknown()
         by_topic: dict[str, list[Folder]] = {}
-        for folder in self._unknown():
+        for folder in unknown:
             by_topic.setdefault(folder.partition.topic_id, []).append(folder)
         for topic_id, folders in by_topic.items():
             if await is_deleted(self._metadata, topic_id):
@@ -65,7 +66,7 @@ class Leftovers:
             await self.trash.purge(self._cluster_now_ms())
         except StorageError as error:
             _log.warning("emptying the trash: %s", error)
-        self._tell()
+        self._tell(self._unknown() if unknown else unknown)
 
     async def trash_all(self, folders: list[Folder]) -> None:
         """Moves folders of a deleted topic to the trash, except those that are in use again."""
@@ -97,8 +98,8 @@ class Leftovers:
             if self._view.topic_by_id(folder.partition.topic_id) is None and not self._is_used(folder.partition)
         ]
 
-    def _tell(self) -> None:
-        self.orphans = tuple(self._unknown())
+    def _tell(self, orphans: list[Folder]) -> None:
+        self.orphans = tuple(orphans)
         self.trashed = tuple(self.trash.entries())
         for folder in self.orphans:
             if folder.name not in self._told:

@@ -168,10 +168,11 @@ class EtcdWatch:
         """Delivers the changes of one answer, which holds whole revisions. An answer without events (after the first)
         is a progress notification.
         """
-        for event in raw.events:
+        last = len(raw.events) - 1
+        for number, event in enumerate(raw.events):
             kv = event.kv
             value = None if event.type == kv_pb2.Event.DELETE else kv.value
-            self._push(Change(kv.key.decode(), value, kv.mod_revision))
+            self._push(Change(kv.key.decode(), value, kv.mod_revision, has_more=number < last))
             self._position = kv.mod_revision
         if not raw.events and not raw.created:
             self._position = max(self._position, raw.header.revision)

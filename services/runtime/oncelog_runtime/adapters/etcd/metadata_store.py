@@ -1,7 +1,7 @@
 """The metadata store on etcd.
 
 Keys, values, leases and transactions go through the etcd3 package, whose calls block, in two small thread pools (a lease must
-not wait behind slow writes). Watches (`etcd_watch`) and renewals of leases are calls on the event loop.
+not wait behind slow writes). Watches (`etcd_watch`) and renewals of leases (`lease_call`) are calls on the event loop.
 
 Rule 1: every call has a deadline and every failure is a `MetadataUnavailableError`. A commit whose outcome is unknown
         has unknown="true" in the context; a commit under a lease that is gone has reason="lease_gone", and wrote
@@ -28,14 +28,14 @@ from oncelog.link.grpc_tls import TlsHints, explain_handshake
 from oncelog.link.tls_files import TlsFiles
 from oncelog_runtime.adapters.etcd.etcd_client import connect, etcd3_module, prefix_end, stream_channel, target_of
 from oncelog_runtime.adapters.etcd.etcd_watch import EtcdWatch
-from oncelog_runtime.etcd_wire import rpc_pb2, rpc_pb2_grpc
+from oncelog_runtime.adapters.etcd.lease_call import LeaseCall
+from oncelog_runtime.etcd_wire import rpc_pb2
 from oncelog_runtime.ports import Change, CommitResult, Compare, KeyValue, Listing, Put
 
 T = TypeVar("T")
 MAX_OPERATIONS: Final = 128
 """etcd's default bound on the conditions, and on the writes, of one transaction."""
 _LOOKUP_INTERVAL_S: Final = 0.25
-_LEASES: Any = rpc_pb2_grpc.LeaseStub  # generated, untyped
 _ANSWERED: Final = (grpc.Call, grpc.aio.AioRpcError)
 """Errors that have a status, of blocking calls and of those on the event loop."""
 _HINTS: Final = TlsHints("set etcd_tls_ca_file", "unset etcd_tls_ca_file")
@@ -59,6 +59,7 @@ class EtcdMetadata:
         self._target = target_of(self._wanted())
         self._client = connect(self._target, timeout_ms, self._pem)
         self._streams: grpc.aio.Channel | None = None
+        self._renewals = LeaseCall(lambda: (self.streams(), self._client.metadata))
         self._lookup: asyncio.Task[None] | None = None
         self._closed = False
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="etcd")
@@ -114,24 +115,13 @@ class EtcdMetadata:
         client = self._client
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):
-                return int((await self._renewed(lease_id)).TTL) * 1000
+                return await self._renewals.renew(lease_id) * 1000
         except TimeoutError as error:
             raise _doubt("no answer in time", unknown=False) from error
         except (grpc.RpcError, ValueError) as error:
             explained = self._explained(error, unknown=False)
             self._failed(client)
             raise explained from error
-
-    async def _renewed(self, lease_id: int) -> Any:
-        call = _LEASES(self.streams()).LeaseKeepAlive(metadata=self._client.metadata)
-        try:
-            await call.write(rpc_pb2.LeaseKeepAliveRequest(ID=lease_id))
-            answer = await call.read()
-        finally:
-            call.cancel()
-        if answer is grpc.aio.EOF:
-            raise ValueError("etcd ended the call without an answer")
-        return answer
 
     async def revoke_lease(self, lease_id: int) -> None:
         """Ends a lease and deletes its keys; an unknown lease is no error."""
@@ -155,6 +145,7 @@ class EtcdMetadata:
         for watch in self._watches:
             await watch.aclose()
         self._watches.clear()
+        self._renewals.end()
         if self._streams is not None:
             await self._streams.close()
         self._client.close()

@@ -25,6 +25,10 @@ from oncelog_runtime.core.arriving import Arriving, ArrivingLimits, Meter
 log = logging.getLogger(__name__)
 
 LOOK_S: Final = 0.25
+_CALM_LOOK_S: Final = 0.5
+_CALM_BYTES: Final = 64 << 10
+"""While less than this arrives between two looks, and nothing large is incomplete, looks are rarer: an idle process pays for
+each of them. Time-outs are counted in looks only while something large is incomplete, so they are as long as ever."""
 _CROWD: Final = 1_000
 _CROWD_LOOK_S: Final = 1.0
 _FEW: Final = 32
@@ -58,6 +62,9 @@ class HalfMessages:
         self._ports: frozenset[int] = frozenset()
         self._sockets: dict[str, tuple[int, int]] = {}  # connection -> descriptor, address family
         self._task: asyncio.Task[None] | None = None
+        self._arrived_bytes = 0
+        self.is_calm = False
+        """True when the last look found hardly anything that had arrived, and nothing large that was incomplete."""
         self.something_new = True
         self.ended = 0
 
@@ -86,7 +93,7 @@ class HalfMessages:
     async def _run(self) -> None:
         looks, trim_at, fails = 0, -1, False
         while True:
-            await asyncio.sleep(LOOK_S if len(self._sockets) < _CROWD else _CROWD_LOOK_S)
+            await asyncio.sleep(self._pause_s())
             discover, self.something_new = self.something_new or looks % _DISCOVER_EVERY == 0, False
             looks += 1
             try:
@@ -100,12 +107,24 @@ class HalfMessages:
                 fails = self.something_new = True
                 continue
             fails = False
-            for verdict in self.arriving.look(received):
+            verdicts = self.arriving.look(received)
+            self._note_calm(sum(received.values()))
+            for verdict in verdicts:
                 self._end(verdict.connection, verdict.bytes, verdict.reason)
                 trim_at = looks + _TRIM_AFTER
                 await asyncio.sleep(_BETWEEN_ENDS_S)
             if looks == trim_at:
                 await asyncio.to_thread(trim_malloc)  # gRPC has freed their bytes; the C library would keep them
+
+    def _pause_s(self) -> float:
+        if len(self._sockets) >= _CROWD:
+            return _CROWD_LOOK_S
+        return _CALM_LOOK_S if self.is_calm else LOOK_S
+
+    def _note_calm(self, arrived_bytes: int) -> None:
+        """Takes the bytes that have arrived on all connections so far."""
+        new_bytes, self._arrived_bytes = arrived_bytes - self._arrived_bytes, arrived_bytes
+        self.is_calm = abs(new_bytes) < _CALM_BYTES and self.arriving.unfinished_bytes < _CALM_BYTES
 
     def _received(self, discover: bool) -> dict[str, int]:
         """Returns the bytes received on each known connection."""

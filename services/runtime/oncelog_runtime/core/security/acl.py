@@ -111,18 +111,6 @@ class Acl:
     permission: Permission = Permission.ALLOW
     host: str = WILDCARD
 
-    def is_about(self, resource_type: ResourceType, name: str) -> bool:
-        """True when the rule's pattern matches the resource."""
-        if resource_type is not self.resource_type:
-            return False
-        if self.pattern_type is PatternType.PREFIXED:
-            return name.startswith(self.resource_name)
-        return self.resource_name in (name, WILDCARD)
-
-    def is_for(self, principal: str, host: str) -> bool:
-        """True when the rule applies to this caller."""
-        return self.principal in (principal, EVERYBODY) and self.host in (host, WILDCARD)
-
     @property
     def key(self) -> str:
         """A digest as key: equal rules have equal keys, and the key holds no character of the rule's own."""

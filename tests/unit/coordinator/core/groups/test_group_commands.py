@@ -1,11 +1,16 @@
-"""What the commands about members know by themselves: which of two looks at the topics is the older one."""
+"""The answers about members: a group that is not known is shown as an empty one, which nothing will remove."""
 
 from __future__ import annotations
 
-from oncelog_coordinator.core.groups.group_commands import Topology
+from oncelog_coordinator.core.groups.group_commands import Membership
+from oncelog_coordinator.core.groups.states import GroupState
+from tests.unit.coordinator.group_driver import Groups, Reader
 
 
-def test_topics_are_older_when_their_revision_is_but_not_after_a_restore() -> None:
-    assert Topology((0, 5), {}, {}).is_older_than((0, 6))
-    assert not Topology((0, 6), {}, {}).is_older_than((0, 6))
-    assert not Topology((9, 5), {}, {}).is_older_than((0, 6))
+def test_a_group_that_is_not_known_is_an_empty_one() -> None:
+    groups = Groups()
+    assert groups.table.groups.view("unknown") == Membership()
+    assert Membership().state is GroupState.EMPTY
+    assert (Membership().members, Membership().expires_ms) == ((), 0)
+    Reader(groups, "a").join()
+    assert groups.table.groups.view("unknown") == Membership()

@@ -5,15 +5,10 @@ from __future__ import annotations
 import pytest
 
 from oncelog import errors
+from oncelog_coordinator.core.group_shard.group_views import DescribeGroup
 from oncelog_coordinator.core.groups.states import GroupState, MemberState
 from oncelog_coordinator.core.limits import Limits
-from oncelog_coordinator.core.offsets.offset_commands import (
-    CommitOffsets,
-    DescribeGroup,
-    GroupMarker,
-    Member,
-    SendOffsets,
-)
+from oncelog_coordinator.core.offsets.offset_commands import CommitOffsets, GroupMarker, Member, SendOffsets
 from oncelog_coordinator.core.offsets.offset_records import OffsetValue
 from oncelog_coordinator.core.transactions.commands import Tick, TxnName
 from tests.unit.coordinator.group_driver import GROUP, Groups, Reader, part, settle, topic_id

@@ -14,10 +14,8 @@ from oncelog_coordinator.core.offsets.offset_commands import (
     AskOutcome,
     CommitOffsets,
     DeleteOffsets,
-    DescribeGroup,
     FetchOffsets,
     GroupMarker,
-    ListGroups,
     Member,
     SendOffsets,
 )
@@ -321,7 +319,7 @@ def test_deleted_offsets_are_gone_also_after_a_replay(compacted: bool) -> None:
         assert [value.partition for value in table.decide(FetchOffsets("g"), 0).reply] == [1]
     assert offsets.do(DeleteOffsets("g")) == 1
     for table in (offsets.table, offsets.replayed(compacted=compacted)):
-        assert table.decide(ListGroups(), 0).reply == ()
+        assert table.used() == []
         assert table.groups == {}
 
 
@@ -333,8 +331,7 @@ def test_an_offset_that_an_open_transaction_holds_is_not_deleted() -> None:
         with pytest.raises(errors.UnstableOffsetCommitError):
             offsets.do(DeleteOffsets("g", chosen))
     assert offsets.do(DeleteOffsets("g", (PartitionId(TOPIC, 0),))) == 1
-    (view,) = offsets.do(ListGroups())
-    assert (view.offsets, len(view.pending)) == ((), 1)
+    assert (offsets.table.used(), offsets.table.committed_of("g"), len(offsets.table.pending_of("g"))) == (["g"], (), 1)
     offsets.marker(True)
     assert offsets.do(DeleteOffsets("g")) == 1
 
@@ -344,11 +341,11 @@ def test_a_deleted_group_still_knows_which_transactions_have_ended() -> None:
     offsets.send(7, 1)
     offsets.marker(True)
     offsets.do(DeleteOffsets("g"))
-    assert offsets.do(ListGroups()) == ()
+    assert offsets.table.used() == []
     with pytest.raises(errors.TxnEndedError):
         offsets.send(8, 2)
 
 
-def test_a_group_that_nobody_used_is_described_as_empty() -> None:
-    view = Offsets().do(DescribeGroup("nobody"))
-    assert (view.offsets, view.pending) == ((), ())
+def test_a_group_that_nobody_used_has_no_offsets() -> None:
+    table = Offsets().table
+    assert (table.committed_of("nobody"), table.pending_of("nobody")) == ((), ())

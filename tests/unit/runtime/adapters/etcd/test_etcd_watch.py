@@ -115,11 +115,13 @@ def test_after_the_listing_come_the_changes_above_its_revision(on_etcd: Run) -> 
         assert ("hasleader", "true") in stream.metadata, "a member without a leader ends the stream"
         stream.answer(7, put("/a/x", b"1", 7), put("/a/y", b"2", 7))
         stream.answer(8, gone("/a/x", 8))
-        assert [await anext(world.watch) for _ in range(3)] == [
+        changes = [await anext(world.watch) for _ in range(3)]
+        assert changes == [
             Change("/a/x", b"1", 7),
             Change("/a/y", b"2", 7),
             Change("/a/x", None, 8),
         ]
+        assert [isinstance(change, Change) and change.has_more for change in changes] == [True, False, False]
 
     on_etcd(test)
 

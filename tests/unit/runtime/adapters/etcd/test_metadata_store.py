@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 from oncelog.errors import MetadataUnavailableError
-from oncelog_runtime.adapters.etcd import metadata_store
+from oncelog_runtime.adapters.etcd import lease_call, metadata_store
 from oncelog_runtime.adapters.etcd.metadata_store import EtcdMetadata
 from oncelog_runtime.etcd_wire import kv_pb2, rpc_pb2
 from oncelog_runtime.ports import CommitResult, Compare, KeyValue, Listing, Put
@@ -105,7 +105,7 @@ def etcd(monkeypatch: pytest.MonkeyPatch) -> Etcd:
     etcd = Etcd()
     monkeypatch.setattr(metadata_store, "connect", etcd.connect)
     leases = SimpleNamespace(LeaseKeepAlive=lambda metadata: Renewal(etcd))
-    monkeypatch.setattr(metadata_store, "_LEASES", lambda _channel: leases)
+    monkeypatch.setattr(lease_call, "_STUB", lambda _channel: leases)
     monkeypatch.setattr(metadata_store, "target_of", lambda endpoints: etcd.target_of(endpoints))
     return etcd
 
@@ -196,12 +196,12 @@ def test_a_commit_under_a_lease_that_is_gone_wrote_nothing_and_moves_nobody(etcd
 
 def test_leases_live_whole_seconds_and_one_that_is_gone_has_none_left(etcd: Etcd) -> None:
     async def test(store: EtcdMetadata) -> None:
-        etcd.says = SimpleNamespace(id=3, TTL=0)
+        etcd.says = SimpleNamespace(id=3, ID=3, TTL=0)
         for ttl_ms in (1, 2_000, 2_001):
             assert await store.grant_lease(ttl_ms) == 3
         assert etcd.asked == [2, 2, 3]
         assert await store.keep_alive(3) == 0
-        etcd.says = SimpleNamespace(TTL=6)
+        etcd.says = SimpleNamespace(ID=3, TTL=6)
         assert await store.keep_alive(3) == 6_000
         etcd.says = Refused(grpc.StatusCode.UNAVAILABLE)
         with pytest.raises(MetadataUnavailableError):

@@ -98,3 +98,19 @@ def test_between_the_ends_of_two_connections_others_have_a_turn(monkeypatch: pyt
 
     asyncio.run(test())
     assert happened[:5] == ["a", "another", "b", "another", "c"]
+
+
+def test_looks_are_rarer_while_hardly_anything_arrives() -> None:
+    """An idle process pays for each look. What is large and incomplete ends the calm, so its time-out is as long as ever."""
+    watch = HalfMessages(LIMITS)
+    meter = watch.arriving.meter("10.0.0.7:1")
+    pauses_s = []
+    for arrived_bytes in (500_000, 500_100, 500_100, 4_000_000, 4_000_100, 4_000_200):
+        watch.arriving.look({"10.0.0.7:1": arrived_bytes})
+        watch._note_calm(arrived_bytes)
+        pauses_s.append(watch._pause_s())
+        if arrived_bytes == 500_000:
+            meter.delivered_bytes += 500_000
+        if arrived_bytes == 4_000_100:
+            meter.delivered_bytes += 4_000_000
+    assert pauses_s == [0.25, 0.5, 0.5, 0.25, 0.25, 0.5]

@@ -12,9 +12,9 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
 
-from oncelog_partition_leader.core.channels.deadlines import Deadlines
 from oncelog_partition_leader.core.channels.key_order import KeyOrder
 from oncelog_partition_leader.core.channels.offset_ranges import OffsetRange, OffsetRanges
+from oncelog_partition_leader.core.channels.record.deadlines import Deadlines
 from oncelog_partition_leader.core.channels.record.entry import Entry
 from oncelog_partition_leader.core.channels.record.record_states import RecordState
 

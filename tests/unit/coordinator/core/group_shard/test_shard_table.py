@@ -1,17 +1,14 @@
-"""One core for members and offsets: what is deleted, listed, described, and in one log."""
+"""One core for members and offsets: what is deleted, and in one log."""
 
 from __future__ import annotations
 
 import pytest
 
 from oncelog import errors
-from oncelog_coordinator.core.groups.states import GroupState
 from oncelog_coordinator.core.offsets.offset_commands import (
     AskOutcome,
     CommitOffsets,
     DeleteOffsets,
-    DescribeGroup,
-    ListGroups,
     Member,
     SendOffsets,
 )
@@ -34,24 +31,6 @@ def test_offsets_are_not_deleted_under_the_members_that_read_them() -> None:
     assert groups.do(DeleteOffsets(GROUP, (part("u", 0),))) == 1
     a.leave()
     assert groups.do(DeleteOffsets(GROUP)) == 1
-
-
-def test_groups_are_listed_with_members_or_with_offsets() -> None:
-    groups = Groups()
-    groups.do(CommitOffsets(Member("only-offsets"), 0, (OFFSET,)))
-    Reader(groups, "a", group_id="only-members").join()
-    found = {view.group_id: view.membership.state for view in groups.do(ListGroups())}
-    assert found == {"only-members": GroupState.STABLE, "only-offsets": GroupState.EMPTY}
-
-
-def test_a_group_is_described_with_its_members() -> None:
-    groups = Groups()
-    a = Reader(groups, "a")
-    a.join()
-    view = groups.do(DescribeGroup(GROUP))
-    assert [member.member_id for member in view.membership.members] == ["a"]
-    assert groups.last.confirm
-    assert groups.do(DescribeGroup("nobody")).membership.members == ()
 
 
 def test_a_tick_looks_at_offsets_and_at_members() -> None:

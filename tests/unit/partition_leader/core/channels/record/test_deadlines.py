@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog_partition_leader.core.channels.deadlines import Deadlines
+from oncelog_partition_leader.core.channels.record.deadlines import Deadlines
 from oncelog_partition_leader.core.channels.record.entry import Entry
 
 

@@ -31,6 +31,8 @@ from oncelog_coordinator.core.channels.channel_records import (
 )
 from oncelog_coordinator.core.channels.channel_table import ChannelTable
 from oncelog_coordinator.core.decision import Command, Decision, Effect, LogRecord, Note
+from oncelog_coordinator.core.group_shard.group_views import DescribeGroup, ListGroups, described, listed
+from oncelog_coordinator.core.group_shard.member_fences import MemberFences
 from oncelog_coordinator.core.groups.group_commands import (
     Assigned,
     Compared,
@@ -38,23 +40,14 @@ from oncelog_coordinator.core.groups.group_commands import (
     Heard,
     Heartbeat,
     LookedAtGroups,
-    SeeTopics,
-    TopicsSeen,
 )
 from oncelog_coordinator.core.groups.group_records import GroupRecord, MemberRecord, MembershipRecord
 from oncelog_coordinator.core.groups.group_table import GroupTable
-from oncelog_coordinator.core.groups.member_fences import MemberFences
-from oncelog_coordinator.core.groups.timeouts import expires_ms
 from oncelog_coordinator.core.limits import Limits
-from oncelog_coordinator.core.offsets.offset_commands import (
-    DeleteOffsets,
-    DescribeGroup,
-    GroupMarker,
-    GroupView,
-    ListGroups,
-)
+from oncelog_coordinator.core.offsets.offset_commands import DeleteOffsets, GroupMarker
 from oncelog_coordinator.core.offsets.offset_records import GroupLogRecord
 from oncelog_coordinator.core.offsets.offset_table import OffsetTable
+from oncelog_coordinator.core.topology import SeeTopics, TopicsSeen
 from oncelog_coordinator.core.transactions.commands import Tick
 from oncelog_coordinator.core.transactions.records import Tombstone
 
@@ -84,9 +77,10 @@ class GroupShardTable:
         if isinstance(command, Tick):
             return self._tick(command, now_ms)
         if isinstance(command, ListGroups):
-            return self._list()
+            return Decision(reply=listed(self.groups, self.offsets))
         if isinstance(command, DescribeGroup):
-            return Decision(reply=self._view(command.group_id), confirm=True)
+            view = described(command.group_id, self.groups, self.offsets, self.limits)
+            return Decision(reply=view, confirm=True)
         if isinstance(command, DeleteOffsets):
             self._require_deletable(command)
         return self.offsets.decide(command, now_ms)
@@ -111,19 +105,6 @@ class GroupShardTable:
     def _marker(self, command: GroupMarker, now_ms: int) -> Decision:
         decision = self.offsets.decide(command, now_ms)  # refuses a deposed owner of the transaction shard
         return replace(decision, records=(*self.channels.marked(command), *decision.records))
-
-    def _list(self) -> Decision:
-        """Lists the groups with members or offsets."""
-        ids = {*self.offsets.used(), *(name for name, group in self.groups.groups.items() if group.record.slots)}
-        views = (replace(self.offsets.view(name), membership=self.groups.view(name)) for name in sorted(ids))
-        return Decision(reply=tuple(views))
-
-    def _view(self, group_id: str) -> GroupView:
-        """Returns a group in full, with the time at which it expires."""
-        view, members = self.offsets.view(group_id), self.groups.view(group_id)
-        committed_ms = max((offset.committed_ms for offset in view.offsets), default=0)
-        ends_ms = expires_ms(members.record, committed_ms, self.limits)
-        return replace(view, membership=replace(members, expires_ms=ends_ms))
 
     def _require_deletable(self, command: DeleteOffsets) -> None:
         if not self.groups.has_members(command.group_id):

@@ -7,24 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from oncelog.core.batch.header import read_header, rewritten
-from oncelog.errors import CorruptMessageError, StorageError
-from oncelog_partition_leader.core.producers.producer_state import ProducerStates
-from oncelog_partition_leader.log.checkpoints import RESETTING, RecoveryPoint, snapshot_path
+from oncelog.errors import StorageError
+from oncelog_partition_leader.log.checkpoints import RESETTING, RecoveryPoint
 from oncelog_partition_leader.log.partition_log import LogConfig
-from oncelog_partition_leader.log.recovery import (
-    begin_anew,
-    make_directory,
-    recover,
-    replay_states,
-    set_aside,
-    states_from,
-)
+from oncelog_partition_leader.log.recovery.recovery import recover
 from oncelog_partition_leader.log.segment_file import Segment
 from oncelog_runtime.sim.disk import SimDisk
 from tests.unit.partition_leader.log_helpers import (
     DIRECTORY,
-    NOW_MS,
-    TAG,
     batch,
     contents,
     fence,
@@ -65,19 +55,6 @@ def test_the_clean_mark_is_gone_once_the_log_is_open() -> None:
     run(test)
 
 
-def test_a_quarantined_log_is_set_aside() -> None:
-    async def test(disk: SimDisk) -> None:
-        log = await open_log(disk)
-        write(log, plain())
-        await log.close(clean=False)
-        kept = await set_aside(disk, DIRECTORY)
-        assert disk.exists(f"{kept}/partition.json")
-        fresh = await open_log(disk)
-        assert fresh.log_end_offset == 0
-
-    run(test)
-
-
 def small_files(disk: SimDisk) -> set[str]:
     return {name for name in disk.list(DIRECTORY) if not name.endswith(".log")}
 
@@ -97,7 +74,7 @@ async def stopped(disk: SimDisk, count: int = 6, *, clean: bool) -> bytes:
 def test_a_log_says_whether_it_had_to_be_scanned(clean: bool) -> None:
     async def test(disk: SimDisk) -> None:
         await stopped(disk, clean=clean)
-        found = await recover(disk, DIRECTORY, SMALL, NOW_MS)
+        found = await recover(disk, DIRECTORY, SMALL)
         assert (found.scanned, found.lost_tail, found.log_end_offset) == (not clean, False, 6)
         assert found.producers.end_offset == 6
 
@@ -109,7 +86,7 @@ def test_a_torn_tail_is_cut_and_told() -> None:
         await stopped(disk, clean=False)
         last = max(name for name in disk.list(DIRECTORY) if name.endswith(".log"))
         disk.open(f"{DIRECTORY}/{last}").append([plain()[:-1]])
-        found = await recover(disk, DIRECTORY, SMALL, NOW_MS)
+        found = await recover(disk, DIRECTORY, SMALL)
         assert (found.log_end_offset, found.lost_tail) == (6, True)
 
     run(test)
@@ -121,7 +98,7 @@ def test_rot_below_the_recovery_point_is_refused_and_the_files_stay() -> None:
         disk.remove(f"{DIRECTORY}/{0:020d}.index")
         disk.flip_bit(f"{DIRECTORY}/{0:020d}.log", 150, 1)
         with pytest.raises(StorageError) as refusal:
-            await recover(disk, DIRECTORY, SMALL, NOW_MS)
+            await recover(disk, DIRECTORY, SMALL)
         assert refusal.value.context["reason"] == "rot"
         assert disk.exists(f"{DIRECTORY}/{0:020d}.log")
 
@@ -146,86 +123,9 @@ def test_a_replacement_that_did_not_come_to_its_end_leaves_an_empty_log_at_0() -
     async def test(disk: SimDisk) -> None:
         await stopped(disk, clean=False)
         await RecoveryPoint(disk, DIRECTORY).store(RESETTING, 0)
-        found = await recover(disk, DIRECTORY, SMALL, NOW_MS)
+        found = await recover(disk, DIRECTORY, SMALL)
         assert (found.log_end_offset, found.lost_tail) == (0, True)
         assert small_files(disk) == {"partition.json", "recovery-point"}
-
-    run(test)
-
-
-def test_a_log_that_begins_anew_knows_its_producers_and_where_it_begins() -> None:
-    async def test(disk: SimDisk) -> None:
-        await stopped(disk, clean=True)
-        found = await recover(disk, DIRECTORY, SMALL, NOW_MS)
-        states = states_from(found.producers.snapshot(), 100, SMALL)
-        fresh = await begin_anew(disk, DIRECTORY, found.point, found.segments, states)
-        fresh.close()
-        again = await recover(disk, DIRECTORY, SMALL, NOW_MS)
-        assert (again.log_end_offset, again.point.log_start_offset) == (100, 100)
-        assert again.producers.snapshot() == states.snapshot()
-
-    run(test)
-
-
-def test_a_snapshot_of_a_later_offset_or_a_damaged_one_is_refused() -> None:
-    states = ProducerStates()
-    states.end_offset = 9
-    assert states_from(None, 5, SMALL).end_offset == 5
-    assert states_from(states.snapshot(), 9, SMALL).end_offset == 9
-    for bad in (states.snapshot(), b"", states.snapshot()[:-1]):
-        with pytest.raises(CorruptMessageError):
-            states_from(bad, 8, SMALL)
-
-
-def test_a_snapshot_that_ends_within_a_batch_is_refused() -> None:
-    """Found by fuzzing: the log opened with a producer state that ended before the log did."""
-
-    async def test(disk: SimDisk) -> None:
-        log = await open_log(disk)
-        write(log, batch(7, 0, count=3))
-        end = log.log_end_offset
-        await log.close()
-        states = ProducerStates()
-        states.end_offset = end - 1
-        await disk.write_atomic(snapshot_path(DIRECTORY, end - 1), states.snapshot())
-        for name in disk.list(DIRECTORY):
-            if name.endswith(".snapshot") and name != snapshot_path("", end - 1).lstrip("/"):
-                disk.remove(f"{DIRECTORY}/{name}")
-        with pytest.raises(StorageError, match="does not end where a batch begins"):
-            await open_log(disk)
-
-    run(test)
-
-
-def test_the_state_at_a_batchs_beginning_is_found_again() -> None:
-    async def test(disk: SimDisk) -> None:
-        log = await open_log(disk, SMALL)
-        seen = [log.producers.snapshot()]
-        for n in range(8):
-            write(log, batch(1, n, payload=b"x" * 150))
-            seen.append(log.producers.snapshot())
-            await log.sync()
-        for end, snapshot in enumerate(seen):
-            states = replay_states(disk, DIRECTORY, SMALL, log._segments, TAG, end)
-            assert states.snapshot() == snapshot
-
-    run(test)
-
-
-def test_a_folder_and_its_parents_are_durable_once_they_are_made() -> None:
-    async def test(disk: SimDisk) -> None:
-        await make_directory(disk, DIRECTORY)
-        assert disk.after_power_cut().exists(DIRECTORY)
-
-    run(test)
-
-
-def test_what_is_set_aside_never_replaces_what_was_set_aside_before() -> None:
-    async def test(disk: SimDisk) -> None:
-        for number in range(3):
-            await (await open_log(disk)).close()
-            assert await set_aside(disk, DIRECTORY) == f"{DIRECTORY}.quarantined-{number}"
-        assert not disk.exists(DIRECTORY)
 
     run(test)
 

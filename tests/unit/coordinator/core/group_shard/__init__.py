@@ -1,0 +1,1 @@
+"""Mirrors services/coordinator/oncelog_coordinator/core/group_shard."""
