@@ -221,7 +221,7 @@ class Receiver:
         return found
 
     def claimed(self, broker: str, reply: ch.ReceiveReply, payload: Buffer, asked_ms: int) -> list[ChannelMessage]:
-        """Returns what was taken from other workers by a caller who asked at `asked_ms`. Raises why it cannot be read."""
+        """Returns what was taken from other workers by a caller who asked at `asked_ms`. Raises why there is nothing."""
         answer = self._reader.read(reply, payload, self._context.clock.now_ms())
         messages = self.took(broker, answer.records, given_at_ms(now_ms(), asked_ms, reply.waited_ms))
         self.shares.took(broker, len(messages))
@@ -230,6 +230,8 @@ class Receiver:
             message._held.moves(MessageIncident.HANDED_OUT)
         if answer.error is not None and not messages:
             raise answer.error
+        if reply.errors and not messages:
+            raise from_detail(reply.errors[0].error)
         return messages
 
     def strike_off_outdated(self) -> None:

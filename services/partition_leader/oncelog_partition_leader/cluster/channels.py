@@ -148,16 +148,6 @@ class Channels:
         _, entry = self._require(topic_name, name, channel_id)
         return await self._delete(entry)
 
-    async def delete_if_unused(self, topic_id: str, name: str, channel_id: str) -> bool:
-        """Deletes an ephemeral channel of which the caller has found that no worker is left. False: it is no longer this one,
-        or is not ephemeral.
-        """
-        entry = self._view.channels.get((topic_id, name))
-        if entry is None or entry.value.channel_id != channel_id or not entry.value.options.ephemeral:
-            return False
-        await self._delete(entry)
-        return True
-
     async def _delete(self, entry: Versioned[Channel]) -> str:
         channel = entry.value
         tombstone = self._tombstone(channel.channel_id)

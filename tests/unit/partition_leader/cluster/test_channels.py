@@ -243,19 +243,6 @@ def test_a_deletion_is_safe_to_repeat_and_the_name_is_free() -> None:
     run(scenario)
 
 
-def test_an_ephemeral_channel_goes_when_it_is_still_this_one() -> None:
-    async def scenario(making: Making) -> None:
-        lasting, _ = await making.create("lasting")
-        channel, _ = await making.create(options={"ephemeral": True})
-        assert not await making.channels.delete_if_unused(TOPIC_ID, "lasting", lasting.channel_id)
-        assert not await making.channels.delete_if_unused(TOPIC_ID, "work", lasting.channel_id)
-        assert await making.channels.delete_if_unused(TOPIC_ID, "work", channel.channel_id)
-        assert not await making.channels.delete_if_unused(TOPIC_ID, "work", channel.channel_id)
-        assert set(making.place.view.channels) == {(TOPIC_ID, "lasting")}
-
-    run(scenario)
-
-
 def test_channels_of_a_deleted_topic_are_removed_and_those_of_an_absent_one_stay() -> None:
     async def scenario(making: Making) -> None:
         await making.create()
