@@ -37,8 +37,8 @@ from oncelog.wire import methods
 from oncelog.wire.wire_errors import from_detail
 
 _GRACE_MS: Final = 2_000
-_PULSE_S: Final = 0.25
 """A broker may hear of a new channel, or topic, a little later than its creator."""
+_PULSE_S: Final = 0.25
 _LEAST_WAIT_MS: Final = 20
 """A broker that answers with nothing at once is not asked again at once."""
 

@@ -3,7 +3,7 @@
 Rule 1: nothing is delivered before the coordinator has answered: by then it refuses all older leaders.
 Rule 2: where a channel begins is written before anything is delivered: a later leader would find the end, or a time, elsewhere,
         and the coordinator takes acknowledgements only of a channel whose beginning it knows. A leader that was not there when
-        a channel was made with its beginning at the end, and finds that nobody has written it, goes by the time at which the
+        a channel was made with its beginning at the end, and finds that no leader has written it, goes by the time at which the
         channel was made: what was written since then must not be passed over.
 Rule 3: every failure is tried again while the leadership lasts, but a newer leader's fence.
 Rule 4: a log that ends before what is remembered lost records in a disaster. Their offsets will be given out again, so what is
