@@ -22,6 +22,7 @@ _SHELL = "unit/partition_leader/partition/channels/"
 _KEPT = "unit/coordinator/core/channels/test_channel_table.py::"
 _WALK = "property/test_channel_delivery.py::test_a_channel_keeps_its_promises"
 _WORK = "simulation/test_channel_work.py::test_nothing_acknowledged_comes_again_and_nothing_is_lost"
+_IN_ORDER = "simulation/test_channel_work.py::test_no_record_comes_after_a_later_one_of_its_key"
 _TRANSACT = "simulation/test_channel_work.py::test_with_acknowledgements_in_transactions_each_output_is_there_once"
 _OVERTAKES = """elif to is _S.SETTLING and self.keys is not None and entry.key >= 0:
         head = self.keys.remove(entry.key, entry.offset)
@@ -103,6 +104,7 @@ PLANTS = [
         "a worker settles only what it holds, in this delivery",
         edit(Entry, "is_held", (" and self.worker == worker_id", "")),
         f"{_CORE}test_settling.py::test_another_worker_or_delivery_is_refused_and_changes_nothing",
+        _WALK,
     ),
     without(
         "channel-epoch-not-asked",
@@ -116,7 +118,8 @@ PLANTS = [
         "a record that was touched has its new deadline, and no older one",
         edit(Delivery, "tick", (" and entry.due_ms <= now_ms", "")),
         f"{_CORE}test_settling.py::test_a_touched_record_has_a_new_deadline",
-        _WALK,
+        "property/test_channel_delivery.py::test_a_long_walk_keeps_them_too",
+        _WORK,
     ),
     without(
         "channel-key-overtaken",
@@ -131,6 +134,7 @@ PLANTS = [
         ),
         f"{_CORE}test_delivery.py::test_nothing_overtakes_an_earlier_record_of_its_key",
         _WALK,
+        _IN_ORDER,
     ),
     without(
         "channel-pending-ignored",
