@@ -1,6 +1,7 @@
 """Channels in a whole simulated cluster: what was acknowledged never comes again, nothing is lost, each record has one owner.
 
-`ChannelWork` is the load and its own judge: it notes every delivery and every confirmed acknowledgement with its time.
+`Judge` notes every delivery and every confirmed acknowledgement with its time, and which worker has a record until when, as
+that worker knows it. A new leader knows nothing of what the former one gave out.
 """
 
 from __future__ import annotations
@@ -15,6 +16,11 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.client import Client
+from oncelog.client.home.context import now_ms
+from oncelog.client.work.message import ChannelMessage
+from oncelog.client.work.worker import Worker
+from oncelog.core.work.holding import Held
+from oncelog.core.work.message_states import MessageState
 from oncelog_runtime.sim.faults import FaultPlan
 from tests.simulation.cluster import SimCluster
 from tests.simulation.test_sdk import BAD_NETWORK
@@ -39,23 +45,51 @@ class Judge:
     acknowledged_s: dict[int, float] = field(default_factory=dict)
     """When the first acknowledgement was confirmed."""
     delivered: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-    dead: set[int] = field(default_factory=set)
     anomalies: list[str] = field(default_factory=list)
-    holders: dict[int, tuple[str, float]] = field(default_factory=dict)
-    """Who has a record, and until when it is certainly its own by the channel's promise."""
+    is_ordered: bool = False
+    """The channel keeps the order of keys."""
+    newest: dict[bytes | None, int] = field(default_factory=dict)
+    """Key -> its highest offset that was handed out."""
+    holders: dict[int, dict[str, Held]] = field(default_factory=lambda: defaultdict(dict))
+    """Value -> worker -> what the worker knows of the record that it got."""
 
-    def handed_out(self, worker: str, value: int) -> None:
+    def handed_out(self, worker: str, message: ChannelMessage) -> None:
         """A worker got a record."""
+        value = int(message.value or b"0")
         self.delivered[value] += 1
+        for other, held in self.holders[value].items():
+            if other != worker and _is_owned(held, message._held):
+                self.anomalies.append(f"{value} came to {worker} at {now_s():.3f}, and {other} has it")
+        self.holders[value][worker] = message._held
+        self._note_order(worker, message)
         acked_s = self.acknowledged_s.get(value)
         if acked_s is not None and now_s() > acked_s:
             self.anomalies.append(f"{value} came to {worker} at {now_s():.3f}, acknowledged at {acked_s:.3f}")
-        if value in self.dead:
-            self.anomalies.append(f"{value} came to {worker} after it was rejected")
+
+    def _note_order(self, worker: str, message: ChannelMessage) -> None:
+        newest = self.newest.get(message.key, -1)
+        if self.is_ordered and message.offset < newest:
+            self.anomalies.append(f"{message.offset} of {message.key!r} came to {worker} after {newest}")
+        self.newest[message.key] = max(newest, message.offset)
+
+    def gives_back(self, worker: str, value: int) -> None:
+        """The worker is about to say so."""
+        self.holders[value].pop(worker, None)
+
+    def leaves(self, worker: str) -> None:
+        """The worker is about to say so."""
+        for held in self.holders.values():
+            held.pop(worker, None)
 
     def acknowledged(self, value: int) -> None:
         """The broker has confirmed it."""
         self.acknowledged_s.setdefault(value, now_s())
+
+
+def _is_owned(held: Held, later: Held) -> bool:
+    """Whether the record was still its worker's when the same leader gave it to another one."""
+    is_open = held.state in (MessageState.HELD, MessageState.SETTLING)
+    return is_open and held.leader_epoch == later.leader_epoch and held.until_ms > now_ms()
 
 
 async def work(client: Client, judge: Judge, random: Random, name: str, over: asyncio.Event) -> None:
@@ -65,25 +99,33 @@ async def work(client: Client, judge: Judge, random: Random, name: str, over: as
             async with client.worker(
                 TOPIC, channel="work", max_in_flight=random.choice([1, 3, 20]), ack_wait_ms=ACK_WAIT_MS
             ) as worker:
-                ends_s = now_s() + 2 + 10 * random.random()
-                while now_s() < ends_s and not over.is_set():
-                    messages = await worker.getmany(timeout_ms=300)
-                    for message in messages:
-                        judge.handed_out(name, int(message.value or b"0"))
-                    for message in messages:
-                        await settle(message, judge, random)
+                try:
+                    await work_for_a_while(worker, judge, random, name, over)
+                finally:
+                    judge.leaves(name)
         except errors.OncelogError as error:
             if not (error.retriable or isinstance(error, errors.NotOwnerError)):
                 raise
 
 
-async def settle(message: Any, judge: Judge, random: Random) -> None:
-    value, choice = int(message.value), random.random()
+async def work_for_a_while(worker: Worker, judge: Judge, random: Random, name: str, over: asyncio.Event) -> None:
+    ends_s = now_s() + 2 + 10 * random.random()
+    while now_s() < ends_s and not over.is_set():
+        messages = await worker.getmany(timeout_ms=300)
+        for message in messages:
+            judge.handed_out(name, message)
+        for message in messages:
+            await settle(message, judge, random, name)
+
+
+async def settle(message: ChannelMessage, judge: Judge, random: Random, name: str) -> None:
+    value, choice = int(message.value or b"0"), random.random()
     try:
         if choice < 0.70:
             await message.ack()
             judge.acknowledged(value)
         elif choice < 0.80:
+            judge.gives_back(name, value)
             await message.nack(delay_ms=random.choice([0, 100, 2_000]))
         elif choice < 0.85:
             await asyncio.sleep(ACK_WAIT_MS / 1000 + 1)  # too late: it is another's by then
@@ -140,7 +182,7 @@ async def drain(client: Client, judge: Judge) -> None:
             messages = await worker.getmany(timeout_ms=1_000)
             quiet = 0 if messages else quiet + 1
             for message in messages:
-                judge.handed_out("last", int(message.value or b"0"))
+                judge.handed_out("last", message)
             if messages:
                 await worker.ack(messages)
             for message in messages:
@@ -149,14 +191,23 @@ async def drain(client: Client, judge: Judge) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_nothing_acknowledged_comes_again_and_nothing_is_lost(seed: int) -> None:
-    judge = Judge()
+    work_through_faults(seed, Judge())
+
+
+@pytest.mark.parametrize("seed", range(6, 10))
+def test_no_record_comes_after_a_later_one_of_its_key(seed: int) -> None:
+    work_through_faults(seed, Judge(is_ordered=True))
+
+
+def work_through_faults(seed: int, judge: Judge) -> None:
+    """Workers, and everything that goes wrong for them; the judge has nothing to say in the end."""
 
     async def main(cluster: SimCluster) -> None:
         await cluster.healthy()
         random = cluster.world.random("channels")
         async with cluster.client("writer", request_timeout_ms=700) as client:
             await client.admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=3)
-            await client.admin.create_channel(TOPIC, "work", ack_wait_ms=ACK_WAIT_MS)
+            await client.admin.create_channel(TOPIC, "work", ack_wait_ms=ACK_WAIT_MS, order_by_key=judge.is_ordered)
             cluster.world.set_plan(BAD_NETWORK)
             over = asyncio.Event()
             async with cluster.client("worker-a", request_timeout_ms=700) as one, cluster.client("worker-b") as other:

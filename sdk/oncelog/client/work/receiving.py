@@ -37,8 +37,8 @@ from oncelog.wire import methods
 from oncelog.wire.wire_errors import from_detail
 
 _GRACE_MS: Final = 2_000
-_PULSE_S: Final = 0.25
 """A broker may hear of a new channel, or topic, a little later than its creator."""
+_PULSE_S: Final = 0.25
 _LEAST_WAIT_MS: Final = 20
 """A broker that answers with nothing at once is not asked again at once."""
 
@@ -221,7 +221,7 @@ class Receiver:
         return found
 
     def claimed(self, broker: str, reply: ch.ReceiveReply, payload: Buffer, asked_ms: int) -> list[ChannelMessage]:
-        """Returns what was taken from other workers by a caller who asked at `asked_ms`. Raises why it cannot be read."""
+        """Returns what was taken from other workers by a caller who asked at `asked_ms`. Raises why there is nothing."""
         answer = self._reader.read(reply, payload, self._context.clock.now_ms())
         messages = self.took(broker, answer.records, given_at_ms(now_ms(), asked_ms, reply.waited_ms))
         self.shares.took(broker, len(messages))
@@ -230,6 +230,8 @@ class Receiver:
             message._held.moves(MessageIncident.HANDED_OUT)
         if answer.error is not None and not messages:
             raise answer.error
+        if reply.errors and not messages:
+            raise from_detail(reply.errors[0].error)
         return messages
 
     def strike_off_outdated(self) -> None:

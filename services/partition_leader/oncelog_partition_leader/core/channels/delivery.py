@@ -187,6 +187,10 @@ class Delivery:
         """Returns the transactions whose outcome is not known, with their records."""
         return self._transactions.open()
 
+    def open_transaction(self, name: TxnName) -> tuple[OffsetRange, ...]:
+        """Returns the records of one transaction; none when it is not open here."""
+        return self._transactions.of(name)
+
     # ------------------------------------------------------------ time
 
     def tick(self, now_ms: int) -> None:
@@ -313,6 +317,10 @@ class Delivery:
     def describe(self, now_ms: int) -> Counts:
         """Returns what there is, and what was done."""
         self.tick(now_ms)
+        return self.counts()
+
+    def counts(self) -> Counts:
+        """Returns the same without doing what is due."""
         states, fates = self._records.states, self._fates
         return Counts(
             depth=self._window.unsettled_below(self.next_offset) - states[_S.SETTLING],

@@ -104,6 +104,10 @@ class OpenTransactions:
         """Returns the open transactions."""
         return [StoredPending(name, tuple(ranges)) for name, ranges in self.ranges.items()]
 
+    def of(self, name: TxnName) -> tuple[OffsetRange, ...]:
+        """Returns the records of one transaction; none when it is not open here."""
+        return tuple(self.ranges.get(name, ()))
+
     def _entries(self, ranges: Iterable[OffsetRange]) -> list[Entry]:
         entries = self._records.entries
         return [entries[offset] for first, last in ranges for offset in range(first, last + 1) if offset in entries]

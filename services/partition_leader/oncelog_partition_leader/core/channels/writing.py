@@ -4,6 +4,8 @@ Rule 1: at most one write is outstanding. A number is given to a write when it i
     the number from the start (`number`), and every number given is written: a seek empties writes, and takes none out.
 Rule 2: a write has at most `MAX_RANGES` settled ranges and `MAX_RETRIED` records; more goes with the next one.
 Rule 3: a seek is a write of its own.
+Rule 4: a record that is given back again and again, while nothing can be written, waits once: what is written is its newest
+    state. So what waits is bounded by the records of the window.
 """
 
 from __future__ import annotations
@@ -38,10 +40,12 @@ class Draft:
 class WriteQueue:
     """The writes of one channel on one partition."""
 
-    __slots__ = ("_drafts", "confirmed", "outstanding")
+    __slots__ = ("_drafts", "_given_back", "confirmed", "outstanding")
 
     def __init__(self, write_no: int) -> None:
         self._drafts: deque[Draft] = deque()
+        self._given_back: set[int] = set()
+        """The `retried` of all drafts that wait."""
         self.outstanding: Draft | None = None
         self.confirmed = write_no
         """The number of the last write that was confirmed."""
@@ -63,13 +67,16 @@ class WriteQueue:
         self._open_draft().settled.add(first, last)
 
     def give_back(self, offset: int) -> None:
-        """Adds a record whose delivery count has changed."""
-        self._open_draft().retried[offset] = None
+        """Adds a record whose delivery count has changed, unless it waits already."""
+        if offset not in self._given_back:
+            self._given_back.add(offset)
+            self._open_draft().retried[offset] = None
 
     def seek(self) -> bool:
         """Adds a seek, and forgets what came before. Returns False when one waits already: it takes along this one too."""
         if self.outstanding is not None:
             self.outstanding.empty()
+        self._given_back.clear()
         for draft in self._drafts:
             draft.empty()
         if any(draft.is_seek for draft in self._drafts):
@@ -84,6 +91,7 @@ class WriteQueue:
         if self.outstanding is not None:
             return None
         self.outstanding = self._drafts.popleft() if self._drafts else Draft(self.confirmed + 1)
+        self._given_back.difference_update(self.outstanding.retried)
         return self.outstanding
 
     def written(self, number: int) -> Draft | None:
@@ -118,3 +126,6 @@ class WriteQueue:
         assert self.outstanding is None or self.outstanding.number == begun, "the outstanding write is the next one"
         assert all(len(draft.settled) <= MAX_RANGES and len(draft.retried) <= MAX_RETRIED for draft in self._drafts)
         assert all(not (draft.settled or draft.retried) for draft in self._drafts if draft.is_seek), "a seek is alone"
+        retried = [offset for draft in self._drafts for offset in draft.retried]
+        assert len(retried) == len(self._given_back), "a record waits once"
+        assert self._given_back.issuperset(retried), "what waits is known"

@@ -57,7 +57,10 @@ class Answer:
         self._max_bytes = max_bytes
         self._unpacked = unpacked
         self._admission = admission
+        self.is_broken = False
+        """True when a partition could not be read: its error is in the reply."""
         self._batches: list[Buffer] = []
+        self._named: list[tuple[LedChannel, Taken]] = []
         self._size = 0
         self._is_full = False
 
@@ -67,7 +70,8 @@ class Answer:
         return self._batches[0] if len(self._batches) == 1 else b"".join(self._batches)
 
     async def add_all(self, given: Sequence[Given]) -> None:
-        """Adds records, as many as there is room for; the others are released, whatever happens.
+        """Adds records, as many as there is room for; the others are released, whatever happens. When it raises, or is
+        cancelled, nothing is sent: all are released.
 
         A partition's own error is in the reply. Raises `ResourceExhaustedError` when there is no memory for the first record.
         """
@@ -78,7 +82,12 @@ class Answer:
                 try:
                     await self._add(one)
                 except StorageError as error:
+                    self.is_broken = True
                     self.refuse(one.led.partition.id, error)
+        except BaseException:
+            for led, piece in self._named:
+                _settle(led, self._worker_id, [piece], Verdict.RELEASE)
+            raise
         finally:
             self.release_all(rest)
 
@@ -127,6 +136,7 @@ class Answer:
             self._name(given.led, piece, 0)
 
     def _name(self, led: LedChannel, piece: Taken, length: int) -> None:
+        self._named.append((led, piece))
         self.reply.records.add(
             partition=led.place.partition,
             first_offset=piece.first,

@@ -10,7 +10,13 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, Protocol
 
-from oncelog.errors import OncelogError
+from oncelog.errors import (
+    CorruptMessageError,
+    InvalidRecordError,
+    MessageTooLargeError,
+    OncelogError,
+    RecordListTooLargeError,
+)
 from oncelog.ports import WallClock
 from oncelog_partition_leader.core.channels.delivery import Delivery
 from oncelog_partition_leader.core.channels.settlement import Dead
@@ -19,6 +25,8 @@ Spawn = Callable[[Coroutine[Any, Any, None], str], None]
 _AT_ONCE: Final = 100
 _PAUSE_MS: Final = 500
 _PAUSE_MAX_MS: Final = 30_000
+_OF_ONE_RECORD: Final = (CorruptMessageError, InvalidRecordError, MessageTooLargeError, RecordListTooLargeError)
+"""The errors that say something about the records, or about all of them together."""
 _log = logging.getLogger(__name__)
 
 
@@ -69,6 +77,10 @@ class Burials:
         try:
             await self._bury(some)
         except OncelogError as error:
+            if len(some) > 1 and isinstance(error, _OF_ONE_RECORD):
+                for one in some:  # the letter of one of them can never be written so: the others do not wait for it
+                    await self._write([one])
+                return
             self._failed(some, error)
         else:
             self._failures = 0

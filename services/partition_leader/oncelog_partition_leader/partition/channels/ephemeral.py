@@ -5,7 +5,9 @@ Rule 1: a channel is deleted when this leader has had no worker for the worker's
 Rule 2: a channel that never had a worker gets half a minute from when this leader began, and so do workers after a fail-over.
 Rule 3: a call names the channel by its id, so a channel that was made again meanwhile is left alone. A worker that comes at
         the last moment gets the error that the channel is unknown, as one that comes later.
-Rule 4: nothing runs for a channel that has workers here: the last one that leaves begins the watch.
+Rule 4: nothing runs for a channel that has workers here: the last one that leaves begins the watch. After a worker
+        that came and left meanwhile the wait begins again.
+Rule 5: a deletion that fails, for whatever reason, is tried again; only a channel that is gone needs none.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import asyncio
 import logging
 from typing import Final
 
-from oncelog.errors import LeaderNotAvailableError, OncelogError
+from oncelog.errors import LeaderNotAvailableError, OncelogError, UnknownChannelError, UnknownTopicError
 from oncelog.ports import Transport
 from oncelog.types import PartitionId
 from oncelog.v1 import channel_pb2 as pb
@@ -41,37 +43,40 @@ class EphemeralChannels:
         self._transport = transport
         self._view = view
         self._around = around
-        self._watched: dict[str, asyncio.Task[None]] = {}
+        self._watched: set[SharedChannel] = set()
 
     def look(self, shared: SharedChannel) -> None:
         """Begins to watch a channel that has no workers here. Called when it begins and when its last worker leaves."""
         channel = shared.channel
-        if (
-            0 not in shared.led
-            or not channel.options.ephemeral
-            or channel.channel_id in self._watched
-            or len(shared.workers)
-        ):
+        if 0 not in shared.led or not channel.options.ephemeral or shared in self._watched or len(shared.workers):
             return
-        task = self._around.tasks.spawn(self._watch(shared), f"ephemeral channel {channel.name}")
-        self._watched[channel.channel_id] = task
-        task.add_done_callback(lambda _task: self._watched.pop(channel.channel_id, None))
+        self._watched.add(shared)
+        self._around.tasks.spawn(self._watch(shared), f"ephemeral channel {channel.name}")
 
     async def _watch(self, shared: SharedChannel) -> None:
+        try:
+            await self._delete_when_deserted(shared)
+        finally:
+            self._watched.discard(shared)
+
+    async def _delete_when_deserted(self, shared: SharedChannel) -> None:
         """Returns when the channel has a worker here, is led here no longer, or was deleted."""
         quiet: Epochs | None = None
-        while self._is_ours(shared):
+        since_ms = -1
+        while _is_deserted(shared):
             pause_ms = max(worker_timeout_ms(shared.channel.options), _PAUSE_MIN_MS)
             left_ms = max(shared.quiet_since_ms + pause_ms, shared.began_ms + GRACE_MS) - self._now_ms()
             await asyncio.sleep(max(left_ms, pause_ms) / 1000)
-            if not self._is_ours(shared) or len(shared.workers):
+            if not _is_deserted(shared):
                 return
+            if shared.quiet_since_ms != since_ms:  # a worker came and left meanwhile
+                quiet, since_ms = None, shared.quiet_since_ms
+                if since_ms + pause_ms > self._now_ms():
+                    continue
             before, quiet = quiet, await self._quiet(shared.channel)
-            if quiet is not None and quiet == before and not len(shared.workers) and await self._delete(shared):
+            is_over = quiet is not None and quiet == before and _is_deserted(shared)
+            if is_over and shared.quiet_since_ms == since_ms and await self._delete(shared):
                 return
-
-    def _is_ours(self, shared: SharedChannel) -> bool:
-        return 0 in shared.led
 
     async def _quiet(self, channel: Channel) -> Epochs | None:
         """Returns the leader epochs of all partitions, none of which has a worker; None = one may have some."""
@@ -118,13 +123,19 @@ class EphemeralChannels:
         request = pb.DeleteChannelRequest(topic=shared.topic, channel=channel.name, channel_id=channel.channel_id)
         try:
             await methods.DELETE_CHANNEL.call(self._transport, address, request, _TIMEOUT_MS)
+        except (UnknownChannelError, UnknownTopicError):
+            return True  # it is gone already
         except OncelogError as error:
-            if error.retriable:
-                return False
-            _log.info("the ephemeral channel %s is not deleted: %s", channel.name, error)
-            return True
+            level = logging.INFO if error.retriable else logging.WARNING
+            _log.log(level, "the ephemeral channel %s is not deleted yet: %s", channel.name, error)
+            return False
         _log.info("the ephemeral channel %s of %s had no worker any more, and is deleted", channel.name, shared.topic)
         return True
 
     def _now_ms(self) -> int:
         return self._around.clock.monotonic_ms()
+
+
+def _is_deserted(shared: SharedChannel) -> bool:
+    """Returns True while partition 0 is led here and no worker is known here."""
+    return 0 in shared.led and not len(shared.workers)

@@ -15,7 +15,9 @@ from oncelog.errors import LeaderNotAvailableError, NotLeaderError, UnknownChann
 from oncelog.types import PartitionId
 from oncelog_partition_leader.partition.channels.ephemeral import EphemeralChannels
 from oncelog_partition_leader.partition.channels.led_channel import LedChannel, Surroundings
+from oncelog_partition_leader.partition.channels.opening import Beginning
 from oncelog_partition_leader.partition.channels.shared_channel import SharedChannel
+from oncelog_partition_leader.partition.leadership import Leadership
 from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_runtime.metadata.channel_values import CHANNELS, Channel, channel_of
 from oncelog_runtime.metadata.cluster_view import ClusterView
@@ -45,14 +47,19 @@ class ChannelHost:
         """By topic id and name."""
         self._led: dict[PartitionId, dict[str, LedChannel]] = {}
         """By partition and channel id."""
+        self._begun: dict[PartitionId, tuple[Leadership, set[str]]] = {}
+        """The ids of the channels that were begun in the present leadership of a partition."""
         view.listen(self._saw)
 
     # ------------------------------------------------------------ following
 
     def role_changed(self, partition_id: PartitionId) -> None:
         """Looks at a partition whose leadership has begun or ended."""
+        self._try_to_look(partition_id, Beginning.LATER)
+
+    def _try_to_look(self, place: PartitionId, beginning: Beginning) -> None:
         try:
-            self._look(partition_id)
+            self._look(place, beginning)
         except Exception as error:  # the partition is led all the same
             self.around.bugs.met("task", error, "channels of a partition")
 
@@ -65,7 +72,7 @@ class ChannelHost:
                 topics[topic_id] = None
         if topics:
             for place in [place for place in self._partitions if place.topic_id in topics]:
-                self._look(place)
+                self._try_to_look(place, Beginning.NEW)
 
     def _enter(self, topic_id: str, name: str) -> None:
         entry = self._view.channels.get((topic_id, name))
@@ -77,8 +84,10 @@ class ChannelHost:
         if not known:
             self._channels.pop(topic_id, None)
 
-    def _look(self, place: PartitionId) -> None:
-        """Begins, configures and ends the channels of one partition."""
+    def _look(self, place: PartitionId, beginning: Beginning) -> None:
+        """Begins, configures and ends the channels of one partition. `beginning`: of those that were not begun in this
+        leadership yet.
+        """
         partition = self._partitions.get(place)
         leadership = partition.leadership if partition is not None else None
         if leadership is not None and leadership.ended is not None:
@@ -90,25 +99,35 @@ class ChannelHost:
             elif channel_id not in wanted:
                 led.end(UnknownChannelError("the channel was deleted", channel=led.channel.name))
         if partition is None or leadership is None:
+            self._begun.pop(place, None)
             return
+        begun = self._begun_in(place, leadership)
+        begun &= wanted.keys()
         here = self._led.get(place, {})
         for channel_id, channel in wanted.items():
             if channel_id in here:
                 self.shared[channel_id].channel = channel
                 here[channel_id].configure(channel)
             else:
-                self._begin(partition, channel)
+                self._begin(partition, leadership, channel, Beginning.AGAIN if channel_id in begun else beginning)
+                begun.add(channel_id)
 
-    def _begin(self, partition: LocalPartition, channel: Channel) -> None:
-        leadership = partition.leadership
-        assert leadership is not None
+    def _begun_in(self, place: PartitionId, leadership: Leadership) -> set[str]:
+        known = self._begun.get(place)
+        if known is None or known[0] is not leadership:
+            known = self._begun[place] = (leadership, set())
+        return known[1]
+
+    def _begin(self, partition: LocalPartition, leadership: Leadership, channel: Channel, beginning: Beginning) -> None:
         shared = self.shared.get(channel.channel_id)
         if shared is None:
             shared = self.shared[channel.channel_id] = SharedChannel(
                 channel, partition.topic, self.around, self._ephemeral.look
             )
         shared.channel = channel
-        led = LedChannel(self.around, partition, leadership, channel, news=shared.wake, ended=self._ended)
+        led = LedChannel(
+            self.around, partition, leadership, channel, beginning=beginning, news=shared.wake, ended=self._ended
+        )
         self._led.setdefault(partition.id, {})[channel.channel_id] = led
         shared.add(led)
 
@@ -126,7 +145,7 @@ class ChannelHost:
                 shared.close()
                 del self.shared[channel_id]
         if not isinstance(led.ended, NotLeaderError | UnknownChannelError):
-            asyncio.get_running_loop().call_later(_AGAIN_S, self._look, place)
+            asyncio.get_running_loop().call_later(_AGAIN_S, self._try_to_look, place, Beginning.AGAIN)
 
     # ------------------------------------------------------------ asked by handlers
 

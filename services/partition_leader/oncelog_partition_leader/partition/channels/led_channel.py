@@ -25,7 +25,7 @@ from oncelog_partition_leader.core.channels.delivery import Counts, Delivery
 from oncelog_partition_leader.partition.channels.burials import Burials
 from oncelog_partition_leader.partition.channels.coordinator_calls import ChannelCoordinators
 from oncelog_partition_leader.partition.channels.dead_letters import LetterWriter
-from oncelog_partition_leader.partition.channels.opening import Opening
+from oncelog_partition_leader.partition.channels.opening import Beginning, Opening
 from oncelog_partition_leader.partition.channels.reading.batch_cutting import Unpacked
 from oncelog_partition_leader.partition.channels.reading.committed_reading import visible_end
 from oncelog_partition_leader.partition.channels.reading.supply import Supply
@@ -66,6 +66,7 @@ class LedChannel:
         leadership: Leadership,
         channel: Channel,
         *,
+        beginning: Beginning,
         news: Callable[[], None],
         ended: Callable[[LedChannel], None],
     ) -> None:
@@ -87,8 +88,8 @@ class LedChannel:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._watches = False
-        opening = Opening(partition, self.place, around.coordinators, around.clock)
-        self._spawn(self._open(opening), "open")
+        self._opening = Opening(partition, self.place, around.coordinators, around.clock, beginning)
+        self._spawn(self._open(), "open")
 
     # ------------------------------------------------------------ asked
 
@@ -126,7 +127,7 @@ class LedChannel:
         """Returns the core's counts; `depth` counts the offsets that were not looked at too."""
         if self._delivery is None:
             return NOTHING
-        counts = self._delivery.describe(self.now_ms())
+        counts = self._delivery.describe(self.now_ms()) if self.is_open else self._delivery.counts()
         return counts._replace(depth=counts.depth + max(self.end_offset - self._delivery.next_offset, 0))
 
     async def opened(self, timeout_ms: float) -> None:
@@ -135,7 +136,9 @@ class LedChannel:
             async with asyncio.timeout(max(timeout_ms, 0) / 1000):
                 await self._opened.wait()
         except TimeoutError:
-            raise CoordinatorNotAvailableError("the state of the channel is not read yet") from None
+            raise CoordinatorNotAvailableError(
+                "the state of the channel is not read yet", cause=self._opening.trouble
+            ) from None
         if self.ended is not None:
             raise self.ended
 
@@ -215,11 +218,15 @@ class LedChannel:
         self._told_end(self)
         self._news()
 
+    def give_up(self) -> None:
+        """Ends it after a fault; the host opens it again, and reads what is durable."""
+        self.end(CoordinatorNotAvailableError("the channel is opened again here after a fault"))
+
     # ------------------------------------------------------------ inside
 
-    async def _open(self, opening: Opening) -> None:
+    async def _open(self) -> None:
         try:
-            delivery = await opening.delivery(self.channel)
+            delivery = await self._opening.delivery(self.channel)
         except OncelogError as error:
             self.end(error)
             return
@@ -232,7 +239,7 @@ class LedChannel:
         bury = partial(self._bury, around.letters)
         self._burials = Burials(delivery, bury, clock, self._spawn, self.changed)
         by_key = self.channel.options.order_by_key
-        self.supply = Supply(self.partition, delivery, around.unpacked, self._spawn, self._news, by_key=by_key)
+        self.supply = Supply(self.partition, delivery, around.unpacked, self._spawn, self.changed, by_key=by_key)
         self._delivery = delivery
         delivery.configure(self.channel.options)  # it may have changed meanwhile
         delivery.pause(self.channel.paused)
@@ -262,9 +269,14 @@ class LedChannel:
 
     def _tick(self) -> None:
         self._timer = None
-        if self.is_open:
+        if not self.is_open:
+            return
+        try:
             self.delivery.tick(self.now_ms())
             self.changed()
+        except Exception as error:  # no later time would be looked at
+            self._around.bugs.met("task", error, "the times of a channel")
+            self.give_up()
 
     def _spawn(self, work: Coroutine[Any, Any, None], what: str) -> None:
         name = f"channel {self.channel.name} on {self.partition.topic}-{self.place.partition}: {what}"
@@ -275,5 +287,5 @@ class LedChannel:
     def _ended_task(self, task: asyncio.Task[None]) -> None:
         """Notes the end of a task. After a bug this channel ends, and the host opens another one."""
         self._tasks.pop(task, None)
-        if not task.cancelled() and task.exception() is not None and self.ended is None:
-            self.end(CoordinatorNotAvailableError("the channel is opened again here after a fault"))
+        if not task.cancelled() and task.exception() is not None:
+            self.give_up()

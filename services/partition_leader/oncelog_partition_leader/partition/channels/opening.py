@@ -2,10 +2,15 @@
 
 Rule 1: nothing is delivered before the coordinator has answered: by then it refuses all older leaders.
 Rule 2: where a channel begins is written before anything is delivered: a later leader would find the end, or a time, elsewhere,
-        and the coordinator takes acknowledgements only of a channel whose beginning it knows.
+        and the coordinator takes acknowledgements only of a channel whose beginning it knows. A leader that was not there when
+        a channel was made with its beginning at the end, and finds that no leader has written it, goes by the time at which the
+        channel was made: what was written since then must not be passed over.
 Rule 3: every failure is tried again while the leadership lasts, but a newer leader's fence.
 Rule 4: a log that ends before what is remembered lost records in a disaster. Their offsets will be given out again, so what is
         remembered of them is forgotten, and said loudly.
+Rule 5: when a leader opens a channel again in the same epoch, a write of its earlier attempt may still be on its way, with the
+        number of the next one. So it makes one write that says nothing new, and reads again: by then the late one has counted,
+        or never will. Otherwise it would count in the place of a write with other acknowledgements.
 """
 
 from __future__ import annotations
@@ -13,10 +18,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from enum import Enum
 from typing import TypeVar
 
 from oncelog.errors import ErrorCode, OncelogError
 from oncelog.ports import WallClock
+from oncelog.v1 import coordinator_pb2 as co
 from oncelog_partition_leader.core.channels.delivery import Delivery
 from oncelog_partition_leader.core.channels.stored_state import Stored, Write
 from oncelog_partition_leader.partition.channels.coordinator_calls import ChannelCoordinators, pause_ms
@@ -29,47 +36,68 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
+class Beginning(Enum):
+    """When a leader begins with a channel."""
+
+    NEW = "it leads the partition and hears of a channel that was made just now"
+    LATER = "the channel was there before its leadership"
+    AGAIN = "it has begun with the channel before, in this leadership"
+
+
 class Opening:
-    """Opens one channel on one partition. `latest`: the last stable offset when this leader first heard of the channel."""
+    """Opens one channel on one partition. `trouble`: what kept it from that last; empty = nothing."""
 
     def __init__(
-        self, partition: LocalPartition, place: ChannelPlace, coordinators: ChannelCoordinators, clock: WallClock
+        self,
+        partition: LocalPartition,
+        place: ChannelPlace,
+        coordinators: ChannelCoordinators,
+        clock: WallClock,
+        beginning: Beginning,
     ) -> None:
+        self.trouble = ""
         self._partition = partition
         self._place = place
         self._coordinators = coordinators
         self._clock = clock
+        self._beginning = beginning
         self._latest = visible_end(partition)
 
     async def delivery(self, channel: Channel) -> Delivery:
         """Returns the delivery. Raises `FencedLeaderEpochError` when a newer leader has opened the channel."""
-        reply = await self._until_done(lambda: self._coordinators.open(self._place.opening()))
-        if reply.known:
-            stored = stored_of(reply, self._clock.now_ms())
-        else:
-            stored = await self._begin(channel, reply.write_no + 1, reply.seeks)
+        reply = await self._read()
+        if not reply.known or self._beginning is Beginning.AGAIN:
+            before = reply.settled_before if reply.known else self._start(channel)
+            await self._write(reply.write_no + 1, before)
+            reply = await self._read()
+        stored = stored_of(reply, self._clock.now_ms())
         delivery = Delivery(channel.options, stored, self._clock.monotonic_ms())
         self._forget_lost(delivery, stored)
         return delivery
 
-    async def _begin(self, channel: Channel, write_no: int, seeks: int) -> Stored:
-        start = self._start(channel)
-        write = write_request(self._place, Write(write_no, start, (), ()), self._clock.now_ms())
+    async def _read(self) -> co.OpenChannelPartitionReply:
+        return await self._until_done(lambda: self._coordinators.open(self._place.opening()))
+
+    async def _write(self, write_no: int, settled_before: int) -> None:
+        write = write_request(self._place, Write(write_no, settled_before, (), ()), self._clock.now_ms())
         await self._until_done(lambda: self._coordinators.write(write))
-        return Stored(settled_before=start, write_no=write_no, seeks=seeks)
 
     def _start(self, channel: Channel) -> int:
         """Returns the offset at which a new channel begins. Raises `StorageError`."""
         if channel.start_timestamp_ms == START_EARLIEST:
             return self._partition.log.log_start_offset
         if channel.start_timestamp_ms == START_LATEST:
-            return self._latest
-        found = self._partition.log.offset_for_timestamp(channel.start_timestamp_ms)
+            return self._latest if self._beginning is Beginning.NEW else self._at(channel.created_ms)
+        return self._at(channel.start_timestamp_ms)
+
+    def _at(self, timestamp_ms: int) -> int:
+        found = self._partition.log.offset_for_timestamp(timestamp_ms)
         return min(found[0], self._latest) if found is not None else self._latest
 
     def _forget_lost(self, delivery: Delivery, stored: Stored) -> None:
         ends = [stored.settled_before, *(last + 1 for _, last in stored.settled)]
         ends += [item.offset + 1 for item in stored.retried]
+        ends += [last + 1 for item in stored.pending for _, last in item.ranges]
         end = self._partition.log.log_end_offset
         if max(ends) > end:
             _log.error(
@@ -90,6 +118,7 @@ class Opening:
                 if error.code == ErrorCode.FENCED_LEADER_EPOCH:
                     raise
                 tries += 1
+                self.trouble = error.message
                 if tries in (10, 100):
                     _log.warning("%s cannot be opened yet: %s", self._place, error)
             await asyncio.sleep(pause_ms(tries) / 1000)

@@ -164,7 +164,8 @@ class SharedChannel:
         if not self._line:
             return
         led_here = [led for led in self.led.values() if led.is_open]
-        more = [led for led in led_here if led.fill()]
+        more = [led for led in led_here if self._fill(led)]
+        led_here = [led for led in led_here if led.is_open]
         now_ms = self._now_ms()
         there = {led: count for led in led_here if (count := led.delivery.available(now_ms)) > 0}
         if there:
@@ -175,6 +176,15 @@ class SharedChannel:
                 led.watch()
             if more:
                 self.wake()
+
+    def _fill(self, led: LedChannel) -> bool:
+        """Reads on in one partition; a fault there ends the channel there, and the others go on."""
+        try:
+            return led.fill()
+        except Exception as error:
+            self._around.bugs.met("task", error, "a channel on a partition")
+            led.give_up()
+            return False
 
     def _tell_losses(self, led_here: Iterable[LedChannel]) -> None:
         """Answers requests for a partition on which nothing more can be delivered, so that their workers hear why."""
@@ -220,11 +230,11 @@ class SharedChannel:
             there[led] -= count
             if there[led] <= 0 or not count:
                 del there[led]
+            led.look()  # also when nothing came of it: records that may not be delivered any more have died instead
             if taken:
                 given.append(Given(led, taken))
                 left -= count
                 bytes_left -= count * led.record_bytes
-                led.look()
         return given
 
     def _now_ms(self) -> int:

@@ -2,6 +2,8 @@
 
 Rule 1: what is settled while a call is under way goes with the next one, so any number of settlements share a call.
 Rule 2: after an unknown outcome the same call is made again, until it is confirmed or the leadership ends.
+        A definite refusal ends this delivery, and the host opens another one: the coordinator remembers other things than were
+        written.
 Rule 3: a confirmation that comes after the end of this writer confirms nothing.
 """
 
@@ -13,11 +15,11 @@ from collections.abc import Callable, Coroutine
 from heapq import heappop, heappush
 from typing import Any
 
-from oncelog.errors import ErrorCode, OncelogError, RequestTimedOutError
+from oncelog.errors import CoordinatorNotAvailableError, ErrorCode, OncelogError, RequestTimedOutError
 from oncelog.ports import WallClock
 from oncelog_partition_leader.core.channels.delivery import Delivery
 from oncelog_partition_leader.core.channels.stored_state import Write
-from oncelog_partition_leader.partition.channels.coordinator_calls import ChannelCoordinators, pause_ms
+from oncelog_partition_leader.partition.channels.coordinator_calls import ChannelCoordinators, is_refusal, pause_ms
 from oncelog_partition_leader.partition.channels.wire_state import ChannelPlace, write_request
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], None]
@@ -112,6 +114,10 @@ class StateWriter:
             except OncelogError as error:
                 if error.code == ErrorCode.FENCED_LEADER_EPOCH:
                     self._fenced(error)
+                    return False
+                if is_refusal(error):
+                    _log.error("the state of channel %s cannot be written, and is read again: %s", self._place, error)
+                    self._fenced(CoordinatorNotAvailableError("the channel is opened again here", cause=error.message))
                     return False
                 tries += 1
                 if tries in (5, 50):

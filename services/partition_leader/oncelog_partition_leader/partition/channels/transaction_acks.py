@@ -2,7 +2,8 @@
 
 Rule 1: records go IN_TXN before the coordinator is asked, so no other worker gets them meanwhile.
 Rule 2: a call with an unknown outcome is made again with the same content. A refusal of the first call gives the records back
-        to their owner; one of a later call does not, since an earlier copy may have counted: the coordinator is asked instead.
+        to their owner. One of a later call does not, since an earlier copy may have counted; nor is a record given back that
+        another call of the same transaction names, unless that was refused too: the coordinator is asked instead.
 Rule 3: once the coordinator has answered, it is asked until the transaction is pending no more: what is settled then is
         settled, and the rest comes again. One question asks for all transactions.
 """
@@ -33,17 +34,22 @@ class Entered:
 
     __slots__ = ("answer", "name", "new", "ranges")
 
-    def __init__(self, name: co.TransactionName, ranges: list[OffsetRange], new: list[OffsetRange]) -> None:
+    def __init__(self, name: co.TransactionName, ranges: list[OffsetRange], new: OffsetRanges) -> None:
         self.name = name
         self.ranges = ranges
         self.new = new
-        """Those that were not in the transaction before this call."""
+        """Those that are in the transaction by this call alone."""
         self.answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
     def txn(self) -> TxnName:
         """The transaction's name in a log."""
         return txn_of(self.name)
+
+    def disown(self, ranges: Iterable[OffsetRange]) -> None:
+        """Notes that these are in the transaction by another call too."""
+        for first, last in ranges:
+            self.new.remove(first, last)
 
 
 def txn_of(name: co.TransactionName) -> TxnName:
@@ -86,9 +92,9 @@ class TransactionAcks:
 
     def enter(self, worker_id: str, name: co.TransactionName, items: Sequence[Settlement]) -> Entered:
         """Makes records IN_TXN, all or none. Raises `NotOwnerError`."""
-        before = OffsetRanges(self._ranges_of(txn_of(name)))
+        before = OffsetRanges(self._delivery.open_transaction(txn_of(name)))
         ranges = self._delivery.enter_transaction(worker_id, txn_of(name), items, self._clock.monotonic_ms())
-        new = [piece for first, last in ranges for piece in before.gaps(first, last)]
+        new = OffsetRanges(piece for first, last in ranges for piece in before.gaps(first, last))
         return Entered(name, ranges, new)
 
     def undo(self, entered: Entered) -> None:
@@ -101,7 +107,8 @@ class TransactionAcks:
             raise self._ended
         self._waiting[entered] = None
         self._sending[entered.txn] = self._sending.get(entered.txn, 0) + 1
-        self._spawn(self._send(entered), "acks")
+        request = acks_request(self._place, entered.name, self._delivery.seeks, entered.ranges)  # before any later seek
+        self._spawn(self._send(entered, request), "acks")
 
     async def wait(self, entered: Entered, timeout_ms: float) -> None:
         """Returns when the acknowledgements are durable as a part of the transaction.
@@ -124,8 +131,7 @@ class TransactionAcks:
 
     # ------------------------------------------------------------ sending
 
-    async def _send(self, entered: Entered) -> None:
-        request = acks_request(self._place, entered.name, self._delivery.seeks, entered.ranges)
+    async def _send(self, entered: Entered, request: co.SendChannelAcksRequest) -> None:
         tries = 0
         try:
             while self._ended is None:
@@ -140,17 +146,29 @@ class TransactionAcks:
                         return
                     tries += 1
                 else:
-                    if not entered.answer.done():
-                        entered.answer.set_result(None)
+                    self._taken(entered)
                     return
                 await asyncio.sleep(pause_ms(tries) / 1000)
         finally:
             self._sent(entered)
 
+    def _taken(self, entered: Entered) -> None:
+        """Notes that the coordinator has taken them: a refusal of another copy gives none of them back."""
+        for other in self._others(entered):
+            other.disown(entered.ranges)
+        if not entered.answer.done():
+            entered.answer.set_result(None)
+
+    def _others(self, entered: Entered) -> list[Entered]:
+        """Returns the other calls of the transaction that are under way."""
+        return [other for other in self._waiting if other is not entered and other.txn == entered.txn]
+
     def _refused(self, entered: Entered, error: OncelogError, *, is_certain: bool) -> None:
         if self._ended is not None:
             return
         if is_certain:
+            for other in self._others(entered):
+                entered.disown(other.ranges)
             self.undo(entered)
             self._changed()
         _fail(entered, error)
@@ -209,16 +227,13 @@ class TransactionAcks:
         settled = [*below, *settled_in(reply.blocks)]
         found = False
         for name, ranges in known.items():
-            if name in pending or name in self._sending or self._ranges_of(name) != ranges:
+            if name in pending or name in self._sending or self._delivery.open_transaction(name) != ranges:
                 continue  # or more was acknowledged while the question was on its way
             self._delivery.ended_transaction(name, settled, self._clock.monotonic_ms())
             found = True
         if found:
             self._changed()
         return found
-
-    def _ranges_of(self, name: TxnName) -> tuple[OffsetRange, ...]:
-        return next((item.ranges for item in self._delivery.open_transactions() if item.name == name), ())
 
 
 def _all(ranges: Iterable[Iterable[OffsetRange]]) -> list[OffsetRange]:

@@ -77,8 +77,8 @@ class ChannelService:
                 return answer.reply, b""
             left_ms = 0 if answer.reply.errors else deadline_ms - self._now_ms()
             over = await self._receive_once(request, shared, led, answer, came_ms, left_ms)
-            if over or answer.reply.records or left_ms <= 0:
-                if not answer.reply.records:
+            if over or answer.reply.records or answer.is_broken or left_ms <= 0:
+                if not answer.reply.records and not answer.is_broken:
                     self._add_errors(channel, request.partitions, answer)
                 return answer.reply, answer.payload
 
@@ -198,7 +198,7 @@ class ChannelService:
         items: Mapping[int, Sequence[Settlement]],
         deadline_ms: int,
     ) -> None:
-        led = [await self.open_one(channel, partition) for partition in items]
+        led = await asyncio.gather(*(self.open_one(channel, partition) for partition in items))
         entered = self._enter(request, led, items)
         for one, acks in zip(led, entered, strict=True):
             assert one.transactions is not None

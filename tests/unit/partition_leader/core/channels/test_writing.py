@@ -106,3 +106,23 @@ def test_a_write_may_hold_nothing() -> None:
     draft = writes.begin()
     assert draft is not None
     assert draft.number == writes.number == 4
+
+
+def test_a_record_that_is_given_back_again_and_again_waits_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The coordinator does not answer for long, and more records than one write takes go to and fro."""
+    monkeypatch.setattr(writing, "MAX_RETRIED", 2)
+    queue = WriteQueue(0)
+    queue.give_back(0)
+    assert queue.begin() is not None
+    for _ in range(100):
+        for offset in range(6):
+            queue.give_back(offset)
+        queue.check()
+    assert queue.number == 4
+    assert queue.written(1) is not None
+    draft = queue.begin()
+    assert draft is not None
+    assert list(draft.retried) == [0, 1]
+    queue.give_back(0)
+    queue.check()
+    assert queue.number == 5, "what is under way may be older than this"

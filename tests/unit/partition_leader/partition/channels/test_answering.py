@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from oncelog import errors
@@ -109,5 +111,30 @@ def test_a_log_that_cannot_be_read_is_its_partitions_error() -> None:
         await answer.add_all([given])
         assert [item.error.code for item in answer.reply.errors] == [int(errors.StorageError.code)]
         assert given.led.delivery.in_flight_of("w1") == 0
+
+    play(scenario)
+
+
+def test_an_answer_that_is_broken_off_gives_everything_back() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        given = await _taken(world, 4)
+        size = len(bytes(given.led.partition.log.read(0, 1, 12)))
+        answer = _answer(world, Budget("test", 2 * size + 10))
+        reserve = answer._reserve
+
+        async def reserve_once(size: int) -> bool:
+            if answer._batches:
+                await asyncio.Event().wait()
+            return await reserve(size)
+
+        answer._reserve = reserve_once  # type: ignore[method-assign]
+        building = asyncio.create_task(answer.add_all([given]))
+        await asyncio.sleep(1)
+        assert answer.reply.records
+        building.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await building
+        assert given.led.delivery.in_flight_of("w1") == 0
+        assert given.led.delivery.take("w2", 100, given.led.now_ms()) == [Taken(0, 11, 1)]
 
     play(scenario)

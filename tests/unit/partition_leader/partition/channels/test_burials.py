@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 from oncelog import errors
 from oncelog.v1 import channel_pb2 as pb
+from oncelog_partition_leader.core.channels.settlement import Dead
 from tests.unit.partition_leader.channel_world import ChannelWorld, channel, play, said
 
 
@@ -66,5 +70,27 @@ def test_a_topic_that_does_not_exist_keeps_the_record_until_it_does() -> None:
         world.put(replace(value, options=replace(value.options, dead_letter_topic="letters")))
         assert await world.values("w2", max_wait_ms=40_000) == []
         assert len(world.transport.letters) == 1
+
+    play(scenario)
+
+
+def test_a_letter_that_can_never_be_written_keeps_no_other_waiting() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel(dead_letter_topic="letters"))
+        await world.send(b"a", b"b", b"c")
+        await world.values(max_wait_ms=100)
+        write = world.around.letters._letter
+
+        async def letter(source: Any, name: str, dead: Dead) -> Any:
+            if dead.offset == 1:
+                raise errors.InvalidRecordError("it cannot be unpacked")
+            return await write(source, name, dead)
+
+        world.around.letters._letter = letter  # type: ignore[method-assign]
+        await world.settle("w1", said(0, 2, verdict=pb.VERDICT_REJECT))
+        await asyncio.sleep(1)
+        kept = world.coordinator.of()
+        assert [kept.is_settled(offset) for offset in range(3)] == [True, False, True]
 
     play(scenario)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from oncelog import errors
 from oncelog.types import BrokerRef
 from oncelog.v1 import channel_pb2 as pb
 from oncelog.wire import methods
@@ -119,5 +120,56 @@ def test_only_the_leader_of_partition_0_watches_and_only_ephemeral_ones() -> Non
         await asyncio.sleep(200)
         assert leaders.deleted == []
         assert world.transport.asked == []
+
+    play(scenario)
+
+
+def test_a_channel_is_deleted_also_when_its_leadership_was_lost_and_came_back() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        leaders = Leaders(world)
+        await world.lead()
+        world.put(channel(ephemeral=True))
+        await asyncio.sleep(10)
+        world.stop_leading()
+        await world.lead(epoch=2)
+        await asyncio.sleep(60)
+        assert len(leaders.deleted) == 1
+
+    play(scenario)
+
+
+def test_a_worker_that_came_and_left_begins_the_wait_anew() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        leaders = Leaders(world)
+        await world.lead()
+        world.put(channel(ephemeral=True))
+        await asyncio.sleep(31)
+        assert len(world.transport.asked) == 2, "the first question was asked"
+        await asyncio.sleep(8)
+        await world.values(max_wait_ms=100)
+        await world.settle("w1", leaves=True)
+        await asyncio.sleep(10)
+        assert leaders.deleted == []
+        await asyncio.sleep(30)
+        assert len(leaders.deleted) == 1
+
+    play(scenario)
+
+
+def test_a_deletion_that_fails_is_tried_again() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        leaders = Leaders(world)
+        refusals: list[errors.OncelogError] = [errors.ClusterAuthorizationError(), errors.NotControllerError()]
+
+        def delete(address: str, request: pb.DeleteChannelRequest) -> Any:
+            if refusals:
+                raise refusals.pop()
+            return leaders._delete(address, request)
+
+        world.transport.answers[methods.DELETE_CHANNEL.name] = delete
+        await world.lead()
+        world.put(channel(ephemeral=True))
+        await asyncio.sleep(90)
+        assert len(leaders.deleted) == 1
 
     play(scenario)

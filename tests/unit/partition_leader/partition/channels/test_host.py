@@ -94,3 +94,16 @@ def test_a_role_change_is_never_held_up_by_a_fault_here() -> None:
         world.faults.clear()
 
     play(scenario)
+
+
+def test_a_fault_on_one_partition_leaves_the_others_their_channels() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead(0)
+        await world.lead(1)
+        world.led_partition(0).log.last_stable_offset = None  # type: ignore[assignment,method-assign]
+        world.put(channel())
+        assert len(world.faults) == 1
+        world.faults.clear()
+        assert list(world.host.shared[CHANNEL_ID].led) == [1]
+
+    play(scenario)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from oncelog import errors
+from oncelog.v1 import channel_pb2 as pb
 from tests.unit.partition_leader.channel_world import CHANNEL_ID, ChannelWorld, channel, play, said
 
 
@@ -111,5 +112,47 @@ def test_a_transaction_that_lost_records_is_told_to_workers() -> None:
         assert not reply.errors
         reply, _ = await world.receive(max_wait_ms=60_000)
         assert [item.error.code for item in reply.errors] == [int(errors.TransactionDataLossError.code)]
+
+    play(scenario)
+
+
+def test_a_pause_that_an_earlier_leader_began_ends_in_time_in_a_channel_with_an_order() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel(order_by_key=True))
+        await world.send(b"a", keys_of=[b"k"])
+        await world.values(max_wait_ms=100)
+        await world.settle("w1", said(0, verdict=pb.VERDICT_NACK, delay_ms=5_000))
+        await world.lead(epoch=2)
+        before_ms = world.clock.monotonic_ms()
+        assert await world.values("w2", max_wait_ms=60_000) == [b"a"]
+        assert world.clock.monotonic_ms() - before_ms < 6_000
+
+    play(scenario)
+
+
+def test_a_fault_at_a_due_time_does_not_end_all_times() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel(ack_wait_ms=1_000))
+        await world.send(b"a")
+        assert await world.values(max_wait_ms=100) == [b"a"]
+        world.led.delivery.tick = None  # type: ignore[assignment,method-assign]
+        await asyncio.sleep(4)
+        assert len(world.faults) == 1
+        world.faults.clear()
+        assert await world.values("w2", max_wait_ms=5_000) == [b"a"]
+
+    play(scenario)
+
+
+def test_why_it_cannot_be_opened_is_told() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        world.coordinator.before = [errors.ResourceExhaustedError("too many channels") for _ in range(20)]
+        await world.lead()
+        world.put(channel())
+        with pytest.raises(errors.CoordinatorNotAvailableError) as told:
+            await world.led.opened(1_000)
+        assert told.value.context["cause"] == "too many channels"
 
     play(scenario)

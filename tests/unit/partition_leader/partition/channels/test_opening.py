@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -105,6 +106,68 @@ def test_what_is_remembered_of_lost_records_is_forgotten(caplog: pytest.LogCaptu
         await asyncio.sleep(0.1)
         assert kept.settled_before == 2
         assert CHANNEL_ID in world.host.shared
+
+    play(scenario)
+    assert "records were lost" in caplog.text
+
+
+def test_a_channel_at_the_end_passes_over_nothing_when_its_first_leader_dies_before_it_has_written_that() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        world.coordinator.gate.clear()
+        await world.lead()
+        await world.send(b"a")
+        await asyncio.sleep(1)
+        world.put(replace(channel(start=START_LATEST), created_ms=world.clock.now_ms()))
+        await asyncio.sleep(1)
+        await world.send(b"b")
+        await world.lead(epoch=2)
+        world.coordinator.gate.set()
+        assert await world.values(max_wait_ms=5_000) == [b"b"]
+
+    play(scenario)
+
+
+def test_a_late_write_of_before_a_fault_counts_in_the_place_of_no_other() -> None:
+    """The leader opens the channel again in the same epoch, while a write of before is still on its way."""
+
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel())
+        await world.send(b"a", b"b")
+        await world.values(max_wait_ms=100)
+        world.coordinator.gate.clear()
+        settling = asyncio.create_task(world.settle("w1", said(0)))
+        await asyncio.sleep(0.1)
+        late = world.coordinator.named("write")[-1]
+        world.led.give_up()
+        assert (await settling).errors
+        world.coordinator.gate.set()
+        await asyncio.sleep(2)
+        assert await world.values("w2", max_wait_ms=1_000) == [b"a", b"b"]
+        await world.coordinator.serve("write", late)
+        assert not (await world.settle("w2", said(1))).errors
+        assert world.coordinator.of().is_settled(1)
+        await world.lead(epoch=2)
+        assert b"b" not in await world.values("w3", max_wait_ms=1_000)
+
+    play(scenario)
+
+
+def test_acknowledgements_of_lost_records_are_forgotten_with_them(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        kept = world.coordinator.of()
+        kept.known, kept.settled_before, kept.write_no = True, 2, 3
+        kept.pending = {(7, 3): {2, 3}}
+        await world.lead()
+        await world.send(b"a", b"b")
+        world.put(channel())
+        await world.opened()
+        await world.send(b"c", b"d")
+        await asyncio.sleep(0.1)
+        world.coordinator.end((7, 3), committed=True)
+        assert await world.values(max_wait_ms=3_000) == [b"c", b"d"], (
+            "new records, at the offsets of those that were lost"
+        )
 
     play(scenario)
     assert "records were lost" in caplog.text

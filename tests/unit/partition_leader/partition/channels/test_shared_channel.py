@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from tests.unit.partition_leader.channel_world import CHANNEL_ID, ChannelWorld, channel, play, said, values_of
 
@@ -111,5 +112,47 @@ def test_many_workers_get_each_record_once() -> None:
             await asyncio.sleep(0.01)
         await asyncio.gather(*working)
         assert sorted(int(value or b"") for value in seen) == list(range(200))
+
+    play(scenario)
+
+
+def test_a_record_that_dies_instead_of_being_given_out_gets_its_letter_at_once() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        from oncelog.v1 import channel_pb2 as pb
+
+        await world.lead()
+        value = channel(dead_letter_topic="letters")
+        world.put(value)
+        await world.send(b"a")
+        await world.values("w1", max_wait_ms=100)
+        await world.settle("w1", said(0, verdict=pb.VERDICT_NACK, delay_ms=0))
+        world.put(replace(value, options=replace(value.options, max_deliveries=1)))
+        waiting = asyncio.create_task(world.values("w2", max_wait_ms=60_000))
+        await asyncio.sleep(2)
+        assert len(world.transport.letters) == 1
+        assert world.coordinator.of().is_settled(0)
+        waiting.cancel()
+
+    play(scenario)
+
+
+def test_a_fault_on_one_partition_leaves_the_others_alone() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        for partition in range(2):
+            await world.lead(partition)
+        world.put(channel())
+        for partition in range(2):
+            await world.send(b"%d" % partition, partition=partition)
+        await asyncio.sleep(0.1)
+        led = world.led
+        assert led.supply is not None
+        led.supply.fill = None  # type: ignore[assignment,method-assign]
+        reply, _ = await world.receive(partitions=[0, 1], max_wait_ms=100)
+        assert [item.partition.partition for item in reply.errors] == [0]
+        assert await world.values(partitions=[0, 1], max_wait_ms=100) == [b"1"]
+        assert len(world.faults) == 1
+        world.faults.clear()
+        await asyncio.sleep(2)
+        assert await world.values("w2", max_wait_ms=5_000) == [b"0"], "it was opened again"
 
     play(scenario)

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from oncelog import errors
+from oncelog.v1 import channel_pb2 as pb
 from tests.unit.partition_leader.channel_world import CHANNEL_ID, ChannelWorld, channel, play, said
 
 
@@ -66,8 +67,6 @@ def test_who_waits_hears_the_end_of_the_leadership() -> None:
 
 def test_delivery_counts_survive_the_leader() -> None:
     async def scenario(world: ChannelWorld) -> None:
-        from oncelog.v1 import channel_pb2 as pb
-
         await world.lead()
         world.put(channel())
         await world.send(b"a")
@@ -80,5 +79,26 @@ def test_delivery_counts_survive_the_leader() -> None:
         assert await world.values(max_wait_ms=1_000) == []
         reply, _ = await world.receive(max_wait_ms=10_000)
         assert [item.delivery for item in reply.records] == [2]
+
+    play(scenario)
+
+
+def test_a_write_that_the_coordinator_refuses_has_the_state_read_anew() -> None:
+    """What the coordinator knew was lost in a disaster: the numbers of the writes do not fit any more."""
+
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel())
+        await world.send(b"a")
+        await world.values(max_wait_ms=100)
+        await world.settle("w1", said(0, verdict=pb.VERDICT_NACK, delay_ms=0))
+        await world.values(max_wait_ms=100)
+        world.coordinator.of().write_no = 0
+        reply = await world.settle("w1", said(0, delivery=2))
+        assert [item.error.code for item in reply.errors] == [int(errors.CoordinatorNotAvailableError.code)]
+        await asyncio.sleep(2)
+        assert await world.values("w2", max_wait_ms=5_000) == [b"a"]
+        assert not (await world.settle("w2", said(0, delivery=2))).errors
+        assert world.coordinator.of().is_settled(0)
 
     play(scenario)

@@ -114,3 +114,64 @@ def test_a_repeated_call_of_the_same_transaction_is_fine() -> None:
         assert world.coordinator.of().pending == {KEY: {0, 1}}
 
     play(scenario)
+
+
+def test_a_late_copy_that_is_refused_gives_nothing_back_that_another_copy_brought_into_the_transaction() -> None:
+    """A worker repeats its call; the second one counts, the transaction commits, and then the first one is refused."""
+
+    async def scenario(world: ChannelWorld) -> None:
+        await _working(world)
+        serve, first = world.coordinator._acks, asyncio.Event()
+
+        async def call(request: co.SendChannelAcksRequest) -> None:
+            if len(world.coordinator.named("acks")) > 1:
+                serve(world.coordinator.of(), request)
+                return
+            world.coordinator.calls.append(("acks", request))
+            await first.wait()
+            raise errors.TxnEndedError("it has ended")
+
+        world.around.coordinators.send_acks = call  # type: ignore[method-assign]
+        one = asyncio.create_task(world.settle("w1", said(0, 1), transaction=NAMED))
+        await asyncio.sleep(0.1)
+        world.coordinator.calls.append(("acks", None))
+        await world.settle("w1", said(0, 1), transaction=NAMED)
+        world.coordinator.end(KEY, committed=True)
+        first.set()
+        with pytest.raises(errors.TxnEndedError):
+            await one
+        assert world.led.delivery.in_flight_of("w1") == 0
+        assert await world.values("w2", max_wait_ms=60_000) == []
+        assert world.led.delivery.describe(world.led.now_ms()).in_transaction == 0
+
+    play(scenario)
+
+
+def test_what_another_call_names_that_is_under_way_is_not_given_back() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await _working(world)
+        second = asyncio.Event()
+        calls: list[co.SendChannelAcksRequest] = []
+
+        async def call(request: co.SendChannelAcksRequest) -> None:
+            calls.append(request)
+            if len(calls) == 1:
+                await asyncio.sleep(1)
+                raise errors.InvalidTxnStateError("not yet")
+            await second.wait()
+            world.coordinator._acks(world.coordinator.of(), request)
+
+        world.around.coordinators.send_acks = call  # type: ignore[method-assign]
+        settling = []
+        for _ in range(2):
+            settling.append(asyncio.create_task(world.settle("w1", said(0, 1), transaction=NAMED)))
+            await asyncio.sleep(0.1)
+        with pytest.raises(errors.InvalidTxnStateError):
+            await settling[0]
+        assert world.led.delivery.in_flight_of("w1") == 0
+        second.set()
+        await settling[1]
+        world.coordinator.end(KEY, committed=True)
+        assert await world.values("w2", max_wait_ms=60_000) == []
+
+    play(scenario)

@@ -249,6 +249,7 @@ def test_a_transaction_takes_all_or_nothing() -> None:
         world.put(channel())
         await world.send(b"a")
         await world.send(b"b", partition=1)
+        await asyncio.sleep(0.1)
         await world.values(partitions=[0, 1], max_wait_ms=100)
         mine, others = said(0), said(5)
         others.partition = 1
@@ -357,5 +358,24 @@ def test_what_an_earlier_leader_delivered_is_not_settled_by_a_late_word_about_it
         assert not (await world.settle("w1", said(0, leader_epoch=2))).errors
         reply = await world.settle("w1", said(0, leader_epoch=1))
         assert [item.settled for item in reply.errors] == [True], "a repeated word learns that the record is settled"
+
+    play(scenario)
+
+
+def test_a_log_that_cannot_be_read_is_told_to_its_workers() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel())
+        await world.send(b"a")
+        await world.opened()
+        world.led.fill()
+
+        def fails(*_args: object) -> bytes:
+            raise errors.StorageError("cannot be read", reason="io")
+
+        world.led_partition().log.read = fails  # type: ignore[method-assign]
+        reply, _ = await world.receive(max_wait_ms=60_000)
+        assert [item.error.code for item in reply.errors] == [int(errors.StorageError.code)]
+        assert world.led.delivery.in_flight_of("w1") == 0
 
     play(scenario)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from oncelog import errors
 from oncelog.client.work.worker import Worker
+from oncelog.v1 import channel_pb2 as ch
 from tests.unit.sdk.client.fake_cluster import FakeCluster
 from tests.unit.sdk.client.reading import append
 from tests.unit.sdk.client.work.fake_channels import FakeChannels
@@ -39,3 +41,24 @@ def test_a_touch_that_fails_is_not_told(cluster: FakeCluster, channels: FakeChan
             await message.ack()
 
     at_work(cluster, work, ack_wait_ms=500, auto_touch=True)
+
+
+def test_a_touch_that_is_refused_is_tried_again_with_a_pause(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"0"])
+    calls = 0
+
+    async def refuses(address: str, request: ch.SettleRequest, _: bytes) -> tuple[Any, bytes]:
+        nonlocal calls
+        calls += 1
+        raise errors.TopicAuthorizationError()
+
+    async def work(worker: Worker) -> None:
+        (message,) = await received(worker, 1)
+        settle, cluster._Settle = cluster._Settle, refuses  # type: ignore[attr-defined]
+        await asyncio.sleep(3)
+        assert 1 < calls < 20
+        cluster._Settle = settle  # type: ignore[attr-defined]
+        await message.ack()
+
+    at_work(cluster, work, ack_wait_ms=4_000, auto_touch=True)
+    assert channels.settled() == [0]

@@ -10,6 +10,8 @@ from oncelog import errors
 from oncelog.client.client import Client
 from oncelog.client.work.message import ChannelMessage
 from oncelog.client.work.worker import Worker
+from oncelog.v1 import channel_pb2 as ch
+from oncelog.wire.wire_errors import to_detail
 from tests.unit.sdk.client.fake_cluster import TOPIC, FakeCluster
 from tests.unit.sdk.client.reading import append
 from tests.unit.sdk.client.work.fake_channels import CHANNEL, FakeChannels
@@ -116,6 +118,21 @@ def test_another_worker_gets_what_one_holds_by_a_claim(cluster: FakeCluster, cha
 
     cluster.run(whole)
     assert channels.settled() == [0, 1]
+
+
+def test_a_claim_says_why_nothing_of_it_can_be_read(cluster: FakeCluster, channels: FakeChannels) -> None:
+    async def fails(address: str, request: ch.ClaimRequest, _: bytes) -> tuple[ch.ReceiveReply, bytes]:
+        reply = ch.ReceiveReply()
+        reply.errors.add(error=to_detail(errors.StorageError("cannot be read", reason="io")))
+        return reply, b""
+
+    cluster._Claim = fails  # type: ignore[attr-defined]
+
+    async def work(worker: Worker) -> None:
+        with pytest.raises(errors.StorageError):
+            await worker.claim(0, offsets=[1])
+
+    at_work(cluster, work)
 
 
 def test_what_is_wrong_with_a_call_is_said_at_once(cluster: FakeCluster, channels: FakeChannels) -> None:
