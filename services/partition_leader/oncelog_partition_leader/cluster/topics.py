@@ -333,9 +333,14 @@ class Topics:
         await self._forget_deleted()
 
     async def _follow_topic(self, entry: Versioned[Topic]) -> Topic:
-        """Deletes a waiting topic whose topic is gone, or gives it as many partitions. Returns the topic as it is now."""
+        """Deletes a waiting topic whose topic is gone, or gives it the partitions and options of that. Returns the topic as it
+        is now.
+        """
         topic = entry.value
         key, compares = topic_key(topic.name), [Compare(topic_key(topic.name), entry.mod_revision)]
+        if is_waiting(topic.name):  # the view may be of another moment for the one that it follows
+            of = self._view.topics.get(topic_of(topic.name))
+            compares.append(Compare(topic_key(topic_of(topic.name)), 0 if of is None else of.mod_revision))
         match followed(topic, self._view.topics):
             case Followed.WHOLE:
                 return topic

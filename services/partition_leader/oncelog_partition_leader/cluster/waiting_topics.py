@@ -27,7 +27,7 @@ class Followed(Enum):
     """How a topic stands to the one that it follows."""
 
     WHOLE = "whole"
-    """It follows none, or is as large as that one."""
+    """It follows none, or is as large as that one, with its options."""
     ORPHAN = "orphan"
     """The topic that it followed is gone."""
 
@@ -40,12 +40,13 @@ def waiting_topic_of(of: Topic) -> Topic:
 
 
 def followed(topic: Topic, topics: Mapping[str, Versioned[Topic]]) -> Followed | Topic:
-    """Compares a topic with the one that it follows, among `topics`; returns what it should be, when it is too small."""
+    """Compares a topic with the one that it follows, among `topics`; returns what it should be, when it is anything else."""
     if not is_waiting(topic.name):
         return Followed.WHOLE
     of = topics.get(topic_of(topic.name))
     if of is None or waiting_topic_id(of.value.topic_id) != topic.topic_id:
         return Followed.ORPHAN
-    if of.value.partitions > topic.partitions:
-        return replace(topic, partitions=of.value.partitions)
-    return Followed.WHOLE
+    wanted = replace(
+        topic, partitions=max(of.value.partitions, topic.partitions), config=waiting_topic_of(of.value).config
+    )
+    return Followed.WHOLE if wanted == topic else wanted
