@@ -1,7 +1,7 @@
 """Keeps a scheduler running for each waiting partition that this broker leads.
 
-Rule: a run that ends without the leadership's end is followed by another one, after a pause that grows (`troubles`): it begins with
-a new session, and reads the whole waiting log.
+Rule: a run that ends without the leadership's end is followed by another one, after a pause that grows (`troubles`): it begins
+with a new session, and reads the whole waiting log.
 """
 
 from __future__ import annotations

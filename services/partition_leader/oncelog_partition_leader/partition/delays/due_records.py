@@ -1,10 +1,10 @@
 """Due records as one batch for their topic: read from the waiting log by columns, in the order in which they are due.
 
 Rule 1: rows are taken by Arrow; no code runs per record, but one look-up for each batch that holds some of them.
-Rule 2: of each batch only the wanted rows are kept, and at most `_RAW_BYTES_MAX` of whole batches are held beside them: one due
-        record in each of many large batches does not fill the memory.
-Rule 3: the batch has at most as many bytes as the caller says, whatever the records were like when they were sent; but always one
-        record. It is compressed if they were.
+Rule 2: of each batch only the wanted rows are kept, and at most `_RAW_BYTES_MAX` of whole batches are held beside them: one
+        due record in each of many large batches does not fill the memory.
+Rule 3: the batch has at most as many bytes as the caller says, whatever the records were like when they were sent; but always
+        one record. It is compressed if they were.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ Rule 1: a mover has one session of its transactional id; beginning it fences the
 Rule 2: the end of a transaction is asked for until its outcome is known. When it stays unknown, `SessionLostError` ends the
         mover, and the next session settles it before the log is read again.
 Rule 3: before the end is asked for, any failure aborts: then nothing of the move is ever visible.
-Rule 4: the part of the waiting partition is written in the leadership of this mover alone (`own_log`). A broker that does not know
-        yet that another one leads may begin the newest session, and would move again what the other one has moved.
+Rule 4: the part of the waiting partition is written in the leadership of this mover alone (`own_log`). A broker that does not
+        know yet that another one leads may begin the newest session, and would move again what the other one has moved.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Appends done batches to the log of a waiting partition, in one leadership and in no other.
 
-Rule 1: what leaders after this one have moved is not in this log. So a move counts only when its done batch was committed in the
-        same leadership whose log was read: that batch is never sent to whoever leads by now.
+Rule 1: what leaders after this one have moved is not in this log. So a move counts only when its done batch was committed in
+        the same leadership whose log was read: that batch is never sent to whoever leads by now.
 Rule 2: a done batch is told by its time, which no leader takes from a client (`waiting_log`). It is checked nowhere but here.
 """
 
@@ -29,8 +29,9 @@ class OwnLog:
         return self._leadership.ended is not None
 
     async def append(self, data: bytes, transactional_id: str, timeout_ms: int) -> None:
-        """Returns when the batch is committed. Raises `NotLeaderError` once the leadership has ended, and what `Produce` raises;
-        a repeat with the same bytes is appended once.
+        """Returns when the batch is committed; a repeat with the same bytes is appended once.
+
+        Raises `NotLeaderError` once the leadership has ended, and what `Produce` raises.
         """
         if self.is_over:
             raise NotLeaderError("the leadership of the waiting partition has ended")

@@ -2,8 +2,8 @@
 
 Rule 1: a run begins with a session of its own (`Mover.begin`). It moves nothing before it has read the log up to where it ended
         when the session began: all that an earlier leader's session has committed lies before that.
-Rule 2: one task moves and cancels, one transaction after the other. One whose outcome is not known ends the run, and the next one
-        begins. A handler that wants to cancel a record only asks that task: it may end at any await.
+Rule 2: one task moves and cancels, one transaction after the other. One whose outcome is not known ends the run, and the next
+        one begins. A handler that wants to cancel a record only asks that task: it may end at any await.
 Rule 3: a record whose topic is gone, or has no such partition, or refuses it, waits on: nothing is dropped. What fails is tried
         again after pauses that grow, counted, and said in the broker's log once a minute.
 Rule 4: before a cancellation is decided, the log is read as far as it was visible when that was asked for: a record that its

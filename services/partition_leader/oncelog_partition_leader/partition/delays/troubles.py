@@ -1,7 +1,7 @@
 """Why delayed records are not moved: counted, said in the log of the broker, and a reason to pause.
 
-Rule 1: the first failure of a partition is said at once, later ones once a minute: trouble that lasts for days fills a metric, not
-        a disk.
+Rule 1: the first failure of a partition is said at once, later ones once a minute: trouble that lasts for days fills a metric,
+        not a disk.
 Rule 2: pauses double from a fifth of a second up to ten seconds, and end with the first success, or some time without failure.
 """
 

@@ -112,7 +112,9 @@ def run(test: Callable[[Wire, Mover], Any], own: OwnLog | None = None) -> None:
 
         async def whole() -> None:
             wire = Wire()
-            mover = Mover(cast("Any", wire), cast("Any", View()), SimClock(loop), own or OwnLog(), "__delayed.x.0", "nonce")
+            mover = Mover(
+                cast("Any", wire), cast("Any", View()), SimClock(loop), own or OwnLog(), "__delayed.x.0", "nonce"
+            )
             await mover.begin()
             await test(wire, mover)
 
@@ -208,7 +210,9 @@ def test_the_part_of_the_waiting_partition_goes_to_its_own_log_and_to_no_leader(
     async def test(wire: Wire, mover: Mover) -> None:
         await mover.move([part(ONE), part(OTHER)._replace(is_own=True)])
         assert own.appended == [b"batch"]
-        assert [item.topic_id for request in wire.of(pb.ProduceRequest) for item in request.partitions] == [ONE.topic_id]
+        assert [item.topic_id for request in wire.of(pb.ProduceRequest) for item in request.partitions] == [
+            ONE.topic_id
+        ]
         (end,) = wire.of(co.EndTransactionRequest)
         assert [item.topic_id for item in end.counts] == [ONE.topic_id, OTHER.topic_id]
 

@@ -91,9 +91,7 @@ class Scene:
         view: Any = SimpleNamespace(topic=self._topic)
         self.troubles = Troubles()
         unused: Any = None
-        around = DelaySurroundings(
-            unused, view, clock, self.now_ms, disk, Random(2), TopicConfig(), self.troubles
-        )
+        around = DelaySurroundings(unused, view, clock, self.now_ms, disk, Random(2), TopicConfig(), self.troubles)
         self.run = SchedulerRun(partition.as_local(), cast("Any", self.leadership), around)
 
     def _topic(self, _name: str) -> Any:
@@ -300,7 +298,9 @@ def test_cancellations_that_wait_are_made_in_one_transaction_and_are_bounded(
         await scene.settle()
         scene.mover.may_move.set()
         answers = await asyncio.gather(first, *cancelling, return_exceptions=True)
-        assert sorted(type(answer).__name__ for answer in answers) == ["NoneType"] * 4 + [ResourceExhaustedError.__name__]
+        assert sorted(type(answer).__name__ for answer in answers) == ["NoneType"] * 4 + [
+            ResourceExhaustedError.__name__
+        ]
         assert scene.mover.sequence == 2
 
     play(test)
