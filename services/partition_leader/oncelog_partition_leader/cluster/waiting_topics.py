@@ -2,7 +2,8 @@
 
 Rule 1: it has the partitions, the replicas and the durability of its topic, and keeps every record: the scheduler of a
         partition alone knows which are needed, and deletes the others.
-Rule 2: its id is made of its topic's id. One whose topic is gone, or was made again, is deleted.
+Rule 2: its id is made of its topic's id. One whose topic is gone, or was made again, is deleted, if etcd says so in the commit
+        (`as_seen`): in a view that lags behind a topic may be missing.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import Final
 
 from oncelog.core.names import waiting_topic
 from oncelog_partition_leader.log.topic_config import canonical
-from oncelog_runtime.metadata.cluster_keys import Topic
+from oncelog_runtime.metadata.cluster_keys import Topic, topic_key
 from oncelog_runtime.metadata.cluster_view import Versioned
 from oncelog_runtime.metadata.waiting_topics import is_waiting, topic_of, waiting_topic_id
+from oncelog_runtime.ports import Compare
 
 _OPTIONS: Final = {"cleanup_policy": "delete", "retention_bytes": "-1", "retention_ms": "-1"}
 _TAKEN_OVER: Final = ("flush_mode", "max_message_bytes", "min_insync_replicas")
@@ -50,3 +52,11 @@ def followed(topic: Topic, topics: Mapping[str, Versioned[Topic]]) -> Followed |
         topic, partitions=max(of.value.partitions, topic.partitions), config=waiting_topic_of(of.value).config
     )
     return Followed.WHOLE if wanted == topic else wanted
+
+
+def as_seen(entry: Versioned[Topic], topics: Mapping[str, Versioned[Topic]]) -> list[Compare]:
+    """Returns what a commit compares that changes a topic: it, and the one that it follows, are as `topics` has them."""
+    name = entry.value.name
+    names = (name, topic_of(name)) if is_waiting(name) else (name,)
+    seen = {**topics, name: entry}
+    return [Compare(topic_key(one), seen[one].mod_revision if one in seen else 0) for one in names]

@@ -9,8 +9,8 @@ Rule 2: the cluster's own topics are closed to clients, for reading too. Open ar
         the content.
 Rule 3: a handler checks before anything is written, and before it reveals whether the broker leads the partition.
 Rule 4: without a listener for clients, services and clients share the internal one, and cannot be distinguished there.
-Rule 5: the transactional ids of the schedulers of delayed records are closed to clients: whoever began a session of one would
-        fence its scheduler.
+Rule 5: the transactional ids of the schedulers of delayed records are closed to clients: a client that began a session of one
+        would fence its scheduler.
 Rule 6: access rules (`security.gate`) are checked in addition, before this; no rule opens what is closed here.
 """
 

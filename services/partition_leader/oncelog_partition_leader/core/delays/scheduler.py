@@ -58,7 +58,7 @@ class Scheduler:
         self.wheel = TimingWheel()
         self._waiting = WaitingOffsets()
         self._due: Pairs = _NONE
-        """What is due and was not taken: it came out of the wheel, in the order in which it is moved."""
+        """Pairs that are due and were not taken, in the order in which they are moved."""
         self._moving: Pairs = _NONE
         self._cancelling: tuple[int, ...] = ()
         self._refused: dict[int, _Refusal] = {}
