@@ -1,8 +1,8 @@
 """Appends done batches to the log of a waiting partition, in one leadership and in no other.
 
 Rule 1: what leaders after this one have moved is not in this log. So a move counts only when its done batch was committed in
-        the same leadership whose log was read: that batch is never sent to whoever leads by now.
-Rule 2: a done batch is told by its time, which no leader takes from a client (`waiting_log`). It is checked nowhere but here.
+        the same leadership whose log was read: that batch is never sent to another leader.
+Rule 2: a done batch has a time that no leader takes from a client (`waiting_log`), so it goes past those checks.
 """
 
 from __future__ import annotations
