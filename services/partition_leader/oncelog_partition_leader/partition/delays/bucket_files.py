@@ -34,14 +34,15 @@ class BucketFiles:
     async def spill(self, spills: Sequence[Spill]) -> None:
         """Appends pairs to their files. Raises `StorageError`."""
         if spills:
-            await self._disk.run(lambda: [self._append(spill) for spill in spills])
+            await self._disk.run(lambda: self._append(spills))
 
-    def _append(self, spill: Spill) -> None:
-        file = self._disk.open(self._path(spill.bucket), create=True)
-        try:
-            file.append([spill.data])
-        finally:
-            file.close()
+    def _append(self, spills: Sequence[Spill]) -> None:
+        for spill in spills:
+            file = self._disk.open(self._path(spill.bucket), create=True)
+            try:
+                file.append([spill.data])
+            finally:
+                file.close()
 
     async def take(self, bucket: Bucket) -> bytes:
         """Returns what was written to a bucket's file, and removes it; empty without one. Raises `StorageError`."""

@@ -41,7 +41,7 @@ class DueRecords(NamedTuple):
     codec: int
 
     @property
-    def count(self) -> int:
+    def row_count(self) -> int:
         """How many records there are."""
         return 0 if self.rows is None else self.rows.num_rows
 

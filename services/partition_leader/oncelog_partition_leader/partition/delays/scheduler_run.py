@@ -232,7 +232,7 @@ class SchedulerRun:
         except CorruptMessageError as error:
             raise self._rotten(error) from error
         scheduler.put_back(records.asked)
-        if records.count:  # else an operator has deleted them
+        if records.row_count:  # else an operator has deleted them
             await self._mover.move([self._part_of(target, records), self._done(offsets[: records.asked])])
         scheduler.moved()
 
@@ -251,7 +251,7 @@ class SchedulerRun:
 
     def _part_of(self, target: _Target, records: DueRecords) -> Part:
         now_ms = self._around.clock.now_ms()
-        return Part(target.place, records.count, partial(records.encode, now_ms=now_ms))
+        return Part(target.place, records.row_count, partial(records.encode, now_ms=now_ms))
 
     def _done(self, offsets: tuple[int, ...]) -> Part:
         own = Place(self._partition.id, self._partition.topic)

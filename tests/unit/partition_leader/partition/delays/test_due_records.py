@@ -43,7 +43,7 @@ def test_only_as_many_are_taken_as_fit_one_transaction(per_batch: int) -> None:
         while offsets:
             found = await collect(partition.as_local(), disk, offsets, 5_000)
             assert 1 <= found.asked <= 5
-            assert found.count == found.asked
+            assert found.row_count == found.asked
             got += values(found.rows)
             offsets = offsets[found.asked :]
         assert got == [b"%04d" % n * 250 for n in range(20)]
@@ -121,7 +121,7 @@ def test_of_large_batches_only_the_wanted_rows_are_held(monkeypatch: pytest.Monk
 
         monkeypatch.setattr(due_records._Gathering, "unpack", watched)
         found = await collect(partition.as_local(), disk, tuple(range(2, 100, 5)), 1 << 20)
-        assert (found.asked, found.count) == (20, 20)
+        assert (found.asked, found.row_count) == (20, 20)
 
     run(test)
     assert most < 17_000
