@@ -1,13 +1,13 @@
 """When waiting records are due: pairs (due time, offset) in four levels of slots, the last two of which may lie on disk.
 
-    near    slots of 10 ms, for what is due within 2.56 s
+    near    slots of 2 ms, for what is due within 2.56 s
     middle  slots of 2.56 s, for what is due within some 11 minutes
     far     buckets of some 11 minutes, for what is due within some two days
     remote  buckets of some two days
 
 A bucket that grows is written to a file by the shell, and read back before its time.
 
-Rule 1: a pair is handed out once, never before its time, and less than 10 ms after it when `due` is called in time.
+Rule 1: a pair is handed out once, never before its time, and less than 2 ms after it when `due` is called in time.
 Rule 2: pairs are kept in packed arrays, 16 bytes each, and handled by columns: adding a batch costs a step for each slot
         that it touches, not for each record.
 Rule 3: a bucket keeps at most `SPILL_PAIRS` pairs in memory, and there are some 700 buckets in a year; the rest is a spill for
@@ -31,8 +31,8 @@ from crc32c import crc32c
 
 from oncelog.types import Buffer
 
-TICK_MS: Final = 10
-MIDDLE_MS: Final = 256 * TICK_MS
+TICK_MS: Final = 2
+MIDDLE_MS: Final = 1_280 * TICK_MS
 FAR_MS: Final = 256 * MIDDLE_MS
 REMOTE_MS: Final = 256 * FAR_MS
 SPILL_PAIRS: Final = 1_024

@@ -87,7 +87,7 @@ def test_each_pair_comes_once_never_early_and_less_than_a_tick_late(delays: list
 def test_what_is_due_comes_in_the_order_of_times_and_offsets() -> None:
     wheel = TimingWheel()
     wheel.add(pairs((NOW_MS + 8, 3), (NOW_MS + 1, 9), (NOW_MS + 1, 2)), NOW_MS)
-    assert wheel.due(NOW_MS + 2 * TICK_MS).tolist() == [[NOW_MS + 1, 2], [NOW_MS + 1, 9], [NOW_MS + 8, 3]]
+    assert wheel.due(NOW_MS + 8 + TICK_MS).tolist() == [[NOW_MS + 1, 2], [NOW_MS + 1, 9], [NOW_MS + 8, 3]]
 
 
 def test_a_clock_that_goes_back_only_delays() -> None:
