@@ -65,6 +65,23 @@ def test_a_delayed_record_is_seen_at_its_time_and_not_before() -> None:
         cluster.world.loop.run(main(cluster))
 
 
+def test_a_cancelled_record_is_not_seen() -> None:
+    async def main(cluster: SimCluster) -> None:
+        await cluster.healthy()
+        async with cluster.client("writer") as client, client.producer() as producer:
+            await client.admin.create_topic(TOPIC, partitions=1, replication_factor=3)
+            told = [await (await producer.send(TOPIC, b"%d" % n, delay_ms=2_000)) for n in range(3)]
+            await client.admin.cancel_delayed(TOPIC, 0, told[1].offset)
+            found: dict[int, tuple[int, int]] = {}
+            await seen(client, 2, found, client._context.clock.now_ms)
+            await asyncio.sleep(3)
+            async with client.consumer(TOPIC, auto_offset_reset="earliest") as consumer:
+                assert [int(record.value) for record in await consumer.getmany(timeout_ms=2_000)] == [0, 2]
+
+    with SimCluster(6) as cluster:
+        cluster.world.loop.run(main(cluster))
+
+
 def test_a_transaction_that_aborts_takes_its_delayed_records_along() -> None:
     async def main(cluster: SimCluster) -> None:
         await cluster.healthy()
@@ -110,6 +127,47 @@ def test_bad_delays_are_refused_and_change_nothing() -> None:
                     await client.admin.cancel_delayed(TOPIC, told.partition, told.offset)
 
     with SimCluster(5) as cluster:
+        cluster.world.loop.run(main(cluster))
+
+
+async def leader_of(client: Client, topic: str) -> str:
+    """The node that leads partition 0 of a topic."""
+    (found,) = (await client.admin.describe_topic(topic)).partitions
+    return f"broker-{found.leader}"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_leader_that_was_cut_off_does_not_move_again_what_the_next_one_has_moved(seed: int) -> None:
+    """It begins the newest session, since it can reach the coordinators; its log knows nothing of what was moved since."""
+
+    async def main(cluster: SimCluster) -> None:
+        await cluster.healthy()
+        network, etcd = cluster.world.network, cluster.world.metadata
+        async with cluster.client("writer") as client, client.producer() as producer:
+            for number in range(20):  # until another broker leads the topic than its waiting topic
+                topic = f"later-{number}"
+                await client.admin.create_topic(topic, partitions=1, replication_factor=3)
+                await (await producer.send(topic, b"soon", delay_ms=10))
+                old = await leader_of(client, f"__delayed.{topic}")
+                if old != await leader_of(client, topic):
+                    break
+            await cluster.healthy()
+            await (await producer.send(topic, b"once", delay_ms=25_000))
+            await asyncio.sleep(1)
+            others = [f"broker-{n}" for n in range(3) if f"broker-{n}" != old]
+            network.partition([old], others)
+            etcd.cut(old)
+            await asyncio.sleep(32)  # the record is due, and the next leader has moved it
+            network.heal()
+            etcd.heal()
+            await asyncio.sleep(60)
+            await cluster.healthy()
+            async with client.consumer(topic, auto_offset_reset="earliest") as consumer:
+                found = [record.value for record in await consumer.getmany(timeout_ms=5_000)]
+                found += [record.value for record in await consumer.getmany(timeout_ms=1_000)]
+            assert sorted(found) == [b"once", b"soon"]
+
+    with SimCluster(seed) as cluster:
         cluster.world.loop.run(main(cluster))
 
 

@@ -31,6 +31,7 @@ from oncelog_partition_leader.partition.compactor import Compactor
 from oncelog_partition_leader.partition.coordinator_client import Coordinators
 from oncelog_partition_leader.partition.delays.delay_host import DelayHost
 from oncelog_partition_leader.partition.delays.scheduler_run import DelaySurroundings
+from oncelog_partition_leader.partition.delays.troubles import Troubles
 from oncelog_partition_leader.partition.disk_confirmation import DiskConfirmation
 from oncelog_partition_leader.partition.hanging_transactions import Healer
 from oncelog_partition_leader.partition.scrubber import Scrubber
@@ -43,6 +44,7 @@ from oncelog_partition_leader.rpc.channels.channel_admin_service import ChannelA
 from oncelog_partition_leader.rpc.channels.channel_collector import ChannelCollector
 from oncelog_partition_leader.rpc.channels.channel_inspection import ChannelInspection
 from oncelog_partition_leader.rpc.channels.channel_service import ChannelService
+from oncelog_partition_leader.rpc.channels.delay_collector import DelayCollector
 from oncelog_partition_leader.rpc.channels.delay_service import DelayService
 from oncelog_partition_leader.rpc.coordinator_signpost import CoordinatorSignpost
 from oncelog_partition_leader.rpc.fetch import Reader
@@ -179,9 +181,13 @@ class Broker:
         ports.metrics.collect_with(collector.collect)
 
     def _make_delays(self) -> DelayHost:
-        ports, now_ms = self.ports, self.contacts.cluster_now_ms
-        around = DelaySurroundings(ports.transport, self.view, ports.clock, now_ms, ports.disk, ports.random)
+        ports, now_ms, troubles = self.ports, self.contacts.cluster_now_ms, Troubles()
+        defaults = self.replicas.defaults
+        around = DelaySurroundings(
+            ports.transport, self.view, ports.clock, now_ms, ports.disk, ports.random, defaults, troubles
+        )
         host = DelayHost(self.replicas.partitions, around, self.tasks, self.bugs)
+        ports.metrics.collect_with(DelayCollector(host, troubles, now_ms).collect)
         self.replicas.on_role(host.role_changed)
         DelayService(self.replicas, host).register(ports.server)
         return host

@@ -36,6 +36,7 @@ from oncelog_runtime.ports import RpcServer
 from oncelog_runtime.security.gate import handler_of
 from oncelog_runtime.serving.quotas import Quotas
 from oncelog_runtime.serving.session_tokens import SessionTokens
+from oncelog_runtime.serving.topic_access import require_transactional_id
 
 _LOOK_AGAIN_S: Final = 0.02
 
@@ -136,6 +137,7 @@ class TransactionService:
                 raise InvalidRequestError("a time-out needs a transactional id")
             (producer_id,) = await self._producer_ids.take(1)
             return co.InitProducerIdReply(producer_id=producer_id, session_token=self._tokens.of_producer(producer_id))
+        require_transactional_id(request.transactional_id)
         shard = self._shard(request.transactional_id)
         self._quotas.use_transactional_id(request.transactional_id)
         command = cmd.InitProducerId(
@@ -210,6 +212,7 @@ class TransactionService:
 
     async def join_transaction(self, request: co.JoinTransactionRequest) -> co.JoinTransactionReply:
         """Adds a participant, or answers ALREADY_COMMITTED."""
+        require_transactional_id(request.transactional_id)
         shard = self._shard(request.transactional_id)
         self._quotas.use_transactional_id(request.transactional_id)
         (own,) = await self._producer_ids.take(1)
@@ -244,6 +247,7 @@ class TransactionService:
 
     async def commit_transaction(self, request: co.CommitTransactionRequest) -> co.CommitTransactionReply:
         """Commits for all participants in one decision."""
+        require_transactional_id(request.transactional_id)
         shard = self._shard(request.transactional_id)
         if request.txn_no:  # 0: no task has joined, so no session token was given
             self._require_session_of(shard, request.transactional_id, request.session_token)
@@ -271,6 +275,7 @@ class TransactionService:
 
     async def abort_transaction(self, request: co.AbortTransactionRequest) -> co.AbortTransactionReply:
         """Aborts the transaction if it is still open; succeeds in any case."""
+        require_transactional_id(request.transactional_id)
         shard = self._shard(request.transactional_id)
         self._require_session_of(shard, request.transactional_id, request.session_token)
         command = cmd.Abort(

@@ -34,7 +34,7 @@ from oncelog.errors import (
     UnknownTopicError,
 )
 from oncelog.types import BrokerRef, PartitionId
-from oncelog_partition_leader.cluster.waiting_topics import Followed, followed, waiting_topic_of
+from oncelog_partition_leader.cluster.waiting_topics import Followed, as_seen, followed, waiting_topic_of
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.cluster.assignment import Candidate, alternate_racks, replicas_of
 from oncelog_partition_leader.core.cluster.capacity import check_room, held_by
@@ -333,9 +333,9 @@ class Topics:
         await self._forget_deleted()
 
     async def _follow_topic(self, entry: Versioned[Topic]) -> Topic:
-        """Deletes a waiting topic whose topic is gone, or gives it as many partitions. Returns the topic as it is now."""
+        """Deletes a waiting topic whose topic is gone, or gives it that one's partitions and options. Returns it as it is."""
         topic = entry.value
-        key, compares = topic_key(topic.name), [Compare(topic_key(topic.name), entry.mod_revision)]
+        key, compares = topic_key(topic.name), as_seen(entry, self._view.topics)
         match followed(topic, self._view.topics):
             case Followed.WHOLE:
                 return topic

@@ -30,7 +30,7 @@ from oncelog_partition_leader.core.log.payload_check import check_payload
 from oncelog_partition_leader.replication.replica_manager import ReplicaManager
 from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS, SHARD_WRITER_BASE, producer_id_ceiling
 from oncelog_runtime.metadata.cluster_view import ClusterView
-from oncelog_runtime.metadata.waiting_topics import DELAY_MAX_MS, is_waiting
+from oncelog_runtime.metadata.waiting_topics import DELAY_MAX_MS, is_waiting, topic_of
 from oncelog_runtime.ports import RpcServer
 from oncelog_runtime.security.gate import register
 from oncelog_runtime.serving.session_tokens import SessionTokens
@@ -129,12 +129,14 @@ class ProduceService:
         limits = BatchLimits(
             now_ms=now_ms, max_message_bytes=config.max_message_bytes, segment_bytes=config.segment_bytes
         )
+        is_compacted = config.is_compacted
         if is_waiting(partition.topic):
             limits = replace(limits, timestamp_after_max_ms=DELAY_MAX_MS, delays=True)
+            is_compacted = self._is_compacted(topic_of(partition.topic))
         try:
             header = read_client_batch(data, limits, item.topic_id, item.partition)
             _check_writer(partition.topic, header)
-            check_payload(header, data, limits.max_uncompressed_bytes, is_compacted=config.is_compacted)
+            check_payload(header, data, limits.max_uncompressed_bytes, is_compacted=is_compacted)
         except OncelogError:
             raise
         except Exception as error:  # nothing is queued yet: this batch is refused, the others of the request are not
@@ -145,6 +147,12 @@ class ProduceService:
         command = AppendBatch(done, deadline_ms, acks, header=header, data=data, transactional_id=item.transactional_id)
         leadership.submit(command, len(data))
         return done
+
+    def _is_compacted(self, topic: str) -> bool:
+        """Tells whether a topic takes no records without a key: then none may wait for it."""
+        entry = self._view.topics.get(topic)
+        policy = self._replicas.defaults.log.cleanup_policy
+        return entry is not None and "compact" in entry.value.config.get("cleanup_policy", policy)
 
     def _check_identity(self, header: BatchHeader, item: pb.ProducePartition, now_ms: int) -> None:
         """Checks that the producer id can have been given out, and by the session token that the caller got it, under the

@@ -228,6 +228,29 @@ CHANNEL_WORKERS: Final = _gauge(
     "oncelog_channel_workers", BROKER, "Workers that this broker hears of, each once.", *_OF_CHANNEL
 )
 
+# ---------------------------------------------------------------- delayed records
+
+DELAYED_WAITING: Final = _gauge(
+    "oncelog_delayed_waiting_records", BROKER, "Delayed records that wait, on the partitions led here.", "topic"
+)
+DELAYED_REFUSED: Final = _gauge(
+    "oncelog_delayed_refused_records",
+    BROKER,
+    "Those of them that were due and that their topic refuses; they are tried again.",
+    "topic",
+)
+DELAYED_OVERDUE: Final = _gauge(
+    "oncelog_delayed_overdue_seconds",
+    BROKER,
+    "How long ago the first delayed record that still waits was due; 0 = none was.",
+    "topic",
+)
+DELAYED_FAILURES: Final = _counter(
+    "oncelog_delayed_failures_total",
+    BROKER,
+    "Moves of due records that failed or were refused, and schedulers that had to begin again; they are repeated.",
+)
+
 # ---------------------------------------------------------------- storage
 
 STORAGE: Final = _gauge(

@@ -9,14 +9,17 @@ Rule 2: the cluster's own topics are closed to clients, for reading too. Open ar
         the content.
 Rule 3: a handler checks before anything is written, and before it reveals whether the broker leads the partition.
 Rule 4: without a listener for clients, services and clients share the internal one, and cannot be distinguished there.
-Rule 5: access rules (`security.gate`) are checked in addition, before this; no rule opens what is closed here.
+Rule 5: the transactional ids of the schedulers of delayed records are closed to clients: a client that began a session of one
+        would fence its scheduler.
+Rule 6: access rules (`security.gate`) are checked in addition, before this; no rule opens what is closed here.
 """
 
 from __future__ import annotations
 
 import enum
 
-from oncelog.errors import TopicAuthorizationError
+from oncelog.core.names import WAITING_PREFIX
+from oncelog.errors import TopicAuthorizationError, TransactionalIdAuthorizationError
 from oncelog.v1 import types_pb2
 from oncelog_runtime.core.listeners import INTERNAL, NAMES
 from oncelog_runtime.core.security.acl import ANONYMOUS
@@ -52,6 +55,16 @@ def require_access(topic: str, operation: TopicOperation) -> None:
             "client library, or `oncelog group` and `oncelog txn`",
             topic=topic,
             operation=operation.name,
+        )
+
+
+def require_transactional_id(transactional_id: str) -> None:
+    """Raises `TransactionalIdAuthorizationError` unless the caller of the running handler may begin a session of this id."""
+    call = CALL.get()
+    if transactional_id.startswith(WAITING_PREFIX) and call is not None and call.listener != INTERNAL:
+        raise TransactionalIdAuthorizationError(
+            "transactional ids that begin with __delayed. are the cluster's own: choose another one",
+            transactional_id=transactional_id,
         )
 
 

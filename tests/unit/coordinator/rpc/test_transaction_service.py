@@ -13,6 +13,7 @@ from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
 from oncelog_coordinator.core.transactions import commands as cmd
 from oncelog_coordinator.rpc.transaction_service import TransactionService
+from oncelog_runtime.core import listeners
 from oncelog_runtime.core.quota import QuotaKind
 from oncelog_runtime.core.security.quotas import ADDRESS, Quota
 from oncelog_runtime.metadata.cluster_keys import KIND_TXN
@@ -398,5 +399,26 @@ def test_a_transactional_id_is_checked_where_it_comes_in(name: str) -> None:
         with pytest.raises(errors.OncelogError) as refusal:
             await here.transactions.get_outcome(co.GetOutcomeRequest(transactional_id=name, txn_no=1))
         assert not refusal.value.retriable
+
+    serve(scenario)
+
+
+@pytest.mark.parametrize("method", ["init_producer_id", "join_transaction", "commit_transaction", "abort_transaction"])
+def test_a_client_begins_and_ends_nothing_under_the_id_of_a_scheduler(method: str) -> None:
+    name = f"__delayed.{'a' * 32}.0"
+    requests: dict[str, Any] = {
+        "init_producer_id": co.InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=1_000),
+        "join_transaction": co.JoinTransactionRequest(transactional_id=name),
+        "commit_transaction": co.CommitTransactionRequest(transactional_id=name),
+        "abort_transaction": co.AbortTransactionRequest(transactional_id=name),
+    }
+
+    async def scenario(here: Serving) -> None:
+        token = CALL.set(CallInfo("10.0.0.7:1234", (), listeners.CLIENT))
+        try:
+            with pytest.raises(errors.TransactionalIdAuthorizationError):
+                await getattr(here.transactions, method)(requests[method])
+        finally:
+            CALL.reset(token)
 
     serve(scenario)

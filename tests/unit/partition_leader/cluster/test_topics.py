@@ -355,6 +355,25 @@ def test_partitions_go_with_the_tombstone_of_their_topic_and_never_by_absence() 
     run(scenario)
 
 
+def test_a_waiting_topic_goes_with_its_topic_and_never_because_a_view_lags_behind() -> None:
+    async def scenario(making: Making) -> None:
+        topic, _ = await making.create()
+        waiting, _ = await making.create("__delayed.t")
+        await making.topics.reconcile()
+        known = making.place.view.topics.pop("t")  # this view has not seen it
+        await making.topics.reconcile()
+        assert waiting.topic_id not in making.place.view.deleted_topics
+        making.place.view.topics["t"] = known
+        await making.tombstone(topic.topic_id, making.place.clock.now_ms())
+        await making.place.delete(topic_key("t"))
+        await making.topics.reconcile()
+        await asyncio.sleep(1)
+        assert "__delayed.t" not in making.place.view.topics
+        assert waiting.topic_id in making.place.view.deleted_topics
+
+    run(scenario)
+
+
 def test_a_tombstone_stays_for_its_time_and_that_of_a_refused_call_for_ten_minutes() -> None:
     async def scenario(making: Making) -> None:
         now_ms = making.place.clock.now_ms()

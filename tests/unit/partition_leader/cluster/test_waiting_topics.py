@@ -38,3 +38,15 @@ def test_it_follows_its_topic() -> None:
     assert followed(made, {"orders": Versioned(again, 2)}) is Followed.ORPHAN
     grown = followed(made, {"orders": Versioned(replace(ORDERS, partitions=6), 2)})
     assert grown == replace(made, partitions=6)
+
+
+def test_it_follows_the_options_of_its_topic_too() -> None:
+    made = waiting_topic_of(ORDERS)
+    altered = replace(ORDERS, config={"max_message_bytes": "1000", "min_insync_replicas": "3"})
+    wanted = followed(made, {"orders": Versioned(altered, 2)})
+    assert isinstance(wanted, Topic)
+    assert wanted.config["max_message_bytes"] == "1000"
+    assert wanted.config["min_insync_replicas"] == "3"
+    assert "flush_mode" not in wanted.config
+    assert wanted.config["retention_ms"] == "-1"
+    assert followed(wanted, {"orders": Versioned(altered, 2)}) is Followed.WHOLE

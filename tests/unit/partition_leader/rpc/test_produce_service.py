@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from oncelog.errors import (
+    InvalidRecordError,
     InvalidRequestError,
     InvalidRequiredAcksError,
     InvalidTopicError,
@@ -153,5 +154,32 @@ def test_a_caller_that_is_gone_cancels_what_it_waited_for(monkeypatch: pytest.Mo
         await asyncio.gather(asking, return_exceptions=True)
         assert s.commands[0].done.cancelled()
         cancel_all([NotLeaderError()])
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("policy", "refused"), [("compact", True), ("delete", False), ("", True)])
+def test_a_record_without_a_key_does_not_wait_for_a_compacted_topic(
+    monkeypatch: pytest.MonkeyPatch, policy: str, refused: bool
+) -> None:
+    """The empty policy is the default of the broker."""
+
+    async def main() -> None:
+        s = Producing(monkeypatch)
+        s.partition.topic = "__delayed.orders"
+        config = {"cleanup_policy": policy} if policy else {}
+        view: Any = SimpleNamespace(topics={"orders": SimpleNamespace(value=SimpleNamespace(config=config))})
+        replicas: Any = SimpleNamespace(
+            find=lambda _: s.partition, defaults=SimpleNamespace(log=SimpleNamespace(cleanup_policy="compact,delete"))
+        )
+        s.service._view, s.service._replicas = view, replicas
+
+        def check(*_: Any, is_compacted: bool) -> None:
+            if is_compacted:
+                raise InvalidRecordError
+
+        monkeypatch.setattr(module, "check_payload", check)
+        reply = await s.produce(5)
+        assert reply.partitions[0].HasField("error") is refused
 
     asyncio.run(main())

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from oncelog.errors import MetadataUnavailableError, TopicAuthorizationError
+from oncelog.errors import MetadataUnavailableError, TopicAuthorizationError, TransactionalIdAuthorizationError
 from oncelog.v1 import types_pb2
 from oncelog_runtime.core import listeners
 from oncelog_runtime.core.security.access import Policy
@@ -14,7 +14,13 @@ from oncelog_runtime.core.security.acl import ANONYMOUS, Operation, ResourceType
 from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS
 from oncelog_runtime.security.authorizer import Authorizer
 from oncelog_runtime.serving.call_context import CALL, CallInfo
-from oncelog_runtime.serving.topic_access import TopicOperation, adopt_caller, forwarded_for, require_access
+from oncelog_runtime.serving.topic_access import (
+    TopicOperation,
+    adopt_caller,
+    forwarded_for,
+    require_access,
+    require_transactional_id,
+)
 
 OPEN_TO_CLIENTS = {TopicOperation.PLACEMENT, TopicOperation.DESCRIBE_CONFIGS}
 
@@ -48,6 +54,18 @@ def test_the_clusters_own_topics_are_open_to_services_alone(listener: str, opera
     for topic in INTERNAL_TOPICS:
         assert is_allowed(topic, operation) is (inside or operation in OPEN_TO_CLIENTS)
     assert is_allowed("orders", operation)
+
+
+@pytest.mark.parametrize("listener", listeners.NAMES)
+def test_the_ids_of_schedulers_are_open_to_services_alone(listener: str) -> None:
+    came_by(listener)
+    require_transactional_id("billing")
+    own = f"__delayed.{'a' * 32}.0"
+    if listener == listeners.INTERNAL:
+        require_transactional_id(own)
+        return
+    with pytest.raises(TransactionalIdAuthorizationError):
+        require_transactional_id(own)
 
 
 def test_what_a_broker_passes_on_is_judged_by_the_client_that_asked() -> None:

@@ -3,29 +3,34 @@
     WAITING    in the wheel, or due and not taken yet
     MOVING     in the transaction that is under way
     CANCELLING a done batch that takes it out is under way
+    REFUSED    its topic did not take it; it is due again after a pause
     (done)     not here any more
 
-Rule 1: a record is in one move at a time, and in none while it is being cancelled.
+Rule 1: one transaction is under way at a time: a move, or a cancellation. A record is in one, or waits.
 Rule 2: a move that failed for certain gives its records back, and they are due at once. One whose outcome is not known ends the
         scheduler: the next one begins with a new session, which settles it, and reads the log again.
 Rule 3: nothing is moved before its time by the clock that is given; a clock that goes back only delays.
 Rule 4: the log is kept from the first record that is not done.
+Rule 5: records that their topic refuses hold up no others: a refused move is made again in halves, and a record that is
+        refused alone pauses, each time for longer. It is never dropped.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from oncelog.errors import NotScheduledError
-from oncelog_partition_leader.core.delays.timing_wheel import TimingWheel
+from oncelog_partition_leader.core.delays.timing_wheel import Pairs, TimingWheel
 from oncelog_partition_leader.core.delays.waiting_offsets import Offsets, WaitingOffsets
 
 MOVE_RECORDS_MAX: Final = 5_000
 """The most records of one transaction."""
+REFUSED_PAUSE_MS: Final = 10_000
+"""How long a record that was refused alone pauses; then twice as long, and so on."""
+REFUSED_PAUSE_MAX_MS: Final = 3_600_000
+_NONE: Final = np.empty((0, 2), np.int64)
 
 
 class Summary(NamedTuple):
@@ -33,9 +38,16 @@ class Summary(NamedTuple):
 
     waiting: int
     next_due_ms: int
-    """-1 = nothing waits."""
+    """No record is due before; -1 = nothing waits."""
     moved: int
     cancelled: int
+    refused: int
+    """Those that wait although they were due, because their topic did not take them."""
+
+
+class _Refusal(NamedTuple):
+    due_ms: int
+    pause_ms: int
 
 
 class Scheduler:
@@ -45,9 +57,12 @@ class Scheduler:
         self.next_offset = begin
         self.wheel = TimingWheel()
         self._waiting = WaitingOffsets()
-        self._due: deque[int] = deque()
-        self._moving: tuple[int, ...] = ()
-        self._cancelling: set[int] = set()
+        self._due: Pairs = _NONE
+        """Pairs that are due and were not taken, in the order in which they are moved."""
+        self._moving: Pairs = _NONE
+        self._cancelling: tuple[int, ...] = ()
+        self._refused: dict[int, _Refusal] = {}
+        self._most = MOVE_RECORDS_MAX
         self._moved = 0
         self._cancelled = 0
 
@@ -62,62 +77,83 @@ class Scheduler:
         self.wheel.add(np.column_stack((due_ms, offsets)), now_ms)
 
     def read_done(self, offsets: Sequence[int], next_offset: int) -> None:
-        """Takes a done batch of an earlier leader: these records were moved, or cancelled."""
+        """Takes a done batch, of this leader or an earlier one: these records were moved, or cancelled."""
         self.next_offset = max(self.next_offset, next_offset)
-        self._waiting.remove(offsets)
+        self._forget(offsets)
 
     # ------------------------------------------------------------ moving
 
     def take(self, now_ms: int) -> tuple[int, ...]:
-        """Returns the offsets to move now, in the order of their times; none while a move is under way."""
-        if self._moving:
+        """Returns the offsets to move now, in the order of their times; none while a transaction is under way."""
+        if len(self._moving) or self._cancelling:
             return ()
-        self._due.extend(self.wheel.due(now_ms)[:, 1].tolist())
-        taken: dict[int, None] = {}  # once, also when a cancellation that failed has put it into the wheel again
-        while self._due and len(taken) < MOVE_RECORDS_MAX:
-            offset = self._due.popleft()
-            if offset in self._waiting and offset not in self._cancelling:
-                taken[offset] = None
-        self._moving = tuple(taken)
-        return self._moving
+        found = self.wheel.due(now_ms)
+        if len(found):
+            self._due = np.concatenate((self._due, found))
+        while len(self._due) and not len(self._moving):
+            first, self._due = self._due[: self._most], self._due[self._most :]
+            self._moving = first[[offset in self._waiting for offset in first[:, 1].tolist()]]
+        return tuple(self._moving[:, 1].tolist())
 
     def moved(self) -> None:
         """The move is committed."""
         self._moved += len(self._moving)
-        self._waiting.remove(self._moving)
-        self._moving = ()
+        self._forget(self._moving[:, 1].tolist())
+        self._moving = _NONE
+        self._most = min(2 * self._most, MOVE_RECORDS_MAX)
 
     def put_back(self, from_index: int = 0) -> None:
         """Gives back the records of the move from this one on: the move failed, or took only the first ones."""
-        self._due.extendleft(reversed(self._moving[from_index:]))
+        self._due = np.concatenate((self._moving[from_index:], self._due))
         self._moving = self._moving[:from_index]
+
+    def refused(self, now_ms: int) -> bool:
+        """The topic refused the move, and will refuse it again. Returns True when that was about a single record, which
+        pauses now; else the next move has half as many.
+        """
+        count = len(self._moving)
+        if count > 1:
+            self._most = count // 2
+            self.put_back()
+            return False
+        ((due_ms, offset),) = self._moving.tolist()
+        before = self._refused.get(offset)
+        pause_ms = REFUSED_PAUSE_MS if before is None else min(2 * before.pause_ms, REFUSED_PAUSE_MAX_MS)
+        self._refused[offset] = _Refusal(due_ms if before is None else before.due_ms, pause_ms)
+        self._moving = _NONE
+        self.wheel.add(np.array([[now_ms + pause_ms, offset]], np.int64), now_ms)
+        return True
 
     # ------------------------------------------------------------ cancelling
 
-    def cancel(self, offset: int) -> None:
-        """Begins to cancel a record. Raises `NotScheduledError` unless it waits and is in no move."""
-        if offset not in self._waiting or offset in self._moving or offset in self._cancelling:
-            raise NotScheduledError(offset=offset)
-        self._cancelling.add(offset)
+    def cancel(self, offsets: Sequence[int]) -> tuple[int, ...]:
+        """Begins to cancel those of these records that wait, and returns them."""
+        assert not len(self._moving), "one transaction at a time"
+        assert not self._cancelling, "one transaction at a time"
+        self._cancelling = tuple(dict.fromkeys(offset for offset in offsets if offset in self._waiting))
+        return self._cancelling
 
-    def cancelled(self, offset: int) -> None:
+    def cancelled(self) -> None:
         """The done batch is committed."""
-        self._cancelling.remove(offset)
-        self._waiting.remove((offset,))
-        self._cancelled += 1
+        self._cancelled += len(self._cancelling)
+        self._forget(self._cancelling)
+        self._cancelling = ()
 
-    def not_cancelled(self, offset: int, due_ms: int, now_ms: int) -> None:
-        """The done batch was not written, for certain: the record waits on."""
-        self._cancelling.remove(offset)
-        self.wheel.add(np.array([[due_ms, offset]], np.int64), now_ms)
+    def not_cancelled(self) -> None:
+        """The done batch is not visible, for certain: the records wait on."""
+        self._cancelling = ()
+
+    def _forget(self, offsets: Sequence[int]) -> None:
+        self._waiting.remove(offsets)
+        if self._refused:
+            for offset in offsets:
+                self._refused.pop(offset, None)
 
     # ------------------------------------------------------------ looking
 
     def next_due_ms(self, now_ms: int) -> int | None:
-        """Returns when to look again; None = when something new was read, or a move has ended."""
-        if self._moving:
-            return None
-        return now_ms if self._due else self.wheel.next_due_ms()
+        """Returns when to look again; None = when something new was read."""
+        return now_ms if len(self._due) else self.wheel.next_due_ms()
 
     def keep_from(self) -> int:
         """Returns the offset below which the log needs nothing."""
@@ -126,12 +162,19 @@ class Scheduler:
 
     def summary(self) -> Summary:
         """Returns what waits."""
-        due_ms = self.wheel.next_due_ms()
-        return Summary(len(self._waiting), -1 if due_ms is None else due_ms, self._moved, self._cancelled)
+        waiting = len(self._waiting)
+        return Summary(waiting, self._oldest_ms() if waiting else -1, self._moved, self._cancelled, len(self._refused))
+
+    def _oldest_ms(self) -> int:
+        times = [refusal.due_ms for refusal in self._refused.values()]
+        times += [int(pairs[0, 0]) for pairs in (self._moving, self._due) if len(pairs)]
+        in_wheel = self.wheel.next_due_ms()
+        return min(times if in_wheel is None else [*times, in_wheel], default=-1)
 
     def check(self) -> None:
         """Asserts every invariant."""
-        assert all(offset in self._waiting for offset in self._moving), "what is moved waits"
+        assert all(offset in self._waiting for offset in self._moving[:, 1].tolist()), "what is moved waits"
         assert all(offset in self._waiting for offset in self._cancelling), "what is cancelled waits"
-        assert not self._cancelling & set(self._moving), "a record is moved or cancelled, not both"
+        assert all(offset in self._waiting for offset in self._refused), "what was refused waits"
+        assert not (self._cancelling and len(self._moving)), "one transaction is under way"
         assert self.keep_from() <= self.next_offset

@@ -1,14 +1,18 @@
-"""When waiting records are due: pairs (due time, offset) in three levels of slots, the last of which may lie on disk.
+"""When waiting records are due: pairs (due time, offset) in four levels of slots, the last two of which may lie on disk.
 
-    near    slots of 10 ms, for what is due within 2.56 s
+    near    slots of 2 ms, for what is due within 2.56 s
     middle  slots of 2.56 s, for what is due within some 11 minutes
-    far     buckets of some 11 minutes; a bucket that grows is written to a file by the shell, and read back before its time
+    far     buckets of some 11 minutes, for what is due within some two days
+    remote  buckets of some two days
 
-Rule 1: a pair is handed out once, never before its time, and less than 10 ms after it when `due` is called in time.
+A bucket that grows is written to a file by the shell, and read back before its time.
+
+Rule 1: a pair is handed out once, never before its time, and less than 2 ms after it when `due` is called in time.
 Rule 2: pairs are kept in packed arrays, 16 bytes each, and handled by columns: adding a batch costs a step for each slot
         that it touches, not for each record.
-Rule 3: a far bucket keeps at most `SPILL_PAIRS` pairs in memory; the rest is a spill for the shell to append to the bucket's
-        file. Files hold nothing that the log does not say too: a lost one costs a new reading of the log.
+Rule 3: a bucket keeps at most `SPILL_PAIRS` pairs in memory, and there are some 700 buckets in a year; the rest is a spill for
+        the shell to append to the bucket's file. Files hold nothing that the log does not say too: one that is lost, or is not
+        what was written, costs a new reading of the log.
 
 The levels are those of a hierarchical timing wheel (Varghese and Lauck, 1987), as dictionaries of the slots in use, with a
 heap of their numbers in place of a ring: an empty wheel costs nothing, and the next deadline is known without a scan.
@@ -17,18 +21,21 @@ heap of their numbers in place of a ring: an empty wheel costs nothing, and the 
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
 import numpy as np
+from crc32c import crc32c
 
 from oncelog.types import Buffer
 
-TICK_MS: Final = 10
-MIDDLE_MS: Final = 256 * TICK_MS
-BUCKET_MS: Final = 256 * MIDDLE_MS
-SPILL_PAIRS: Final = 4_096
+TICK_MS: Final = 2
+MIDDLE_MS: Final = 1_280 * TICK_MS
+FAR_MS: Final = 256 * MIDDLE_MS
+REMOTE_MS: Final = 256 * FAR_MS
+SPILL_PAIRS: Final = 1_024
 PAIR_BYTES: Final = 16
 
 Pairs = np.ndarray[tuple[int, int], np.dtype[np.int64]]
@@ -36,13 +43,25 @@ Pairs = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 
 class LostBucketError(Exception):
-    """The file of a far bucket does not hold what was written to it."""
+    """The file of a bucket does not hold what was written to it."""
+
+
+class Bucket(NamedTuple):
+    """The name of a bucket: the pairs that are due within `width_ms` from `number * width_ms` on."""
+
+    width_ms: int
+    number: int
+
+    @property
+    def begin_ms(self) -> int:
+        """The time at which the first of its pairs may be due."""
+        return self.number * self.width_ms
 
 
 class Spill(NamedTuple):
-    """Pairs that the shell appends to the file of a far bucket."""
+    """Pairs that the shell appends to the file of a bucket."""
 
-    bucket: int
+    bucket: Bucket
     data: bytes
 
 
@@ -55,14 +74,8 @@ class _Level:
     numbers: list[int] = field(default_factory=list)
 
     def add(self, pairs: Pairs) -> None:
-        if not len(pairs):
-            return
-        slots = pairs[:, 0] // self.width_ms
-        order = np.argsort(slots, kind="stable")
-        ordered, slots = pairs[order], slots[order]
-        begins = np.flatnonzero(np.diff(slots, prepend=slots[0] - 1))
-        for begin, part in zip(begins, np.split(ordered, begins[1:]), strict=True):
-            self._slot(int(slots[begin])).frombytes(part.tobytes())
+        for number, part in by_slot(pairs, self.width_ms):
+            self._slot(number).frombytes(part.tobytes())
 
     def _slot(self, number: int) -> array[int]:
         found = self.slots.get(number)
@@ -80,11 +93,62 @@ class _Level:
 
 
 @dataclass(slots=True)
-class _Bucket:
-    """A far bucket: pairs in memory, and how many lie in its file."""
+class _Held:
+    """A bucket: its pairs in memory, how many pairs lie in its file, and their checksum."""
 
     pairs: array[int] = field(default_factory=lambda: array("q"))
     spilled: int = 0
+    crc: int = 0
+
+    def spill(self) -> bytes:
+        """Takes the pairs out of memory; they are in the file from now on."""
+        data = self.pairs.tobytes()
+        self.spilled += len(self.pairs) // 2
+        self.crc = crc32c(data, self.crc)
+        self.pairs = array("q")
+        return data
+
+
+@dataclass(slots=True)
+class _Buckets:
+    """Buckets of one width, by number, and a heap of the numbers."""
+
+    width_ms: int
+    held: dict[int, _Held] = field(default_factory=dict)
+    numbers: list[int] = field(default_factory=list)
+
+    def begin_ms(self, now_ms: int) -> int:
+        """Returns where these buckets begin: at least one whole bucket from now."""
+        return (now_ms // self.width_ms + 2) * self.width_ms
+
+    def add(self, pairs: Pairs) -> Iterator[Spill]:
+        """Adds pairs; yields what became too much for the memory."""
+        for number, part in by_slot(pairs, self.width_ms):
+            held = self.held.get(number)
+            if held is None:
+                held = self.held[number] = _Held()
+                heappush(self.numbers, number)
+            held.pairs.frombytes(part.tobytes())
+            if len(held.pairs) >= 2 * SPILL_PAIRS:
+                yield Spill(Bucket(self.width_ms, number), held.spill())
+
+    def wanted(self, now_ms: int) -> list[Bucket]:
+        """Returns those whose time comes near; without a look at all of them when there are none."""
+        end_ms = self.begin_ms(now_ms)
+        if not self.numbers or self.numbers[0] * self.width_ms >= end_ms:
+            return []
+        near = sorted(number for number in self.numbers if number * self.width_ms < end_ms)
+        return [Bucket(self.width_ms, number) for number in near]
+
+    def next_ms(self) -> int | None:
+        """Returns when the first one is wanted."""
+        return (self.numbers[0] - 1) * self.width_ms if self.numbers else None
+
+    def remove(self, number: int) -> None:
+        """Removes a bucket."""
+        del self.held[number]
+        self.numbers.remove(number)
+        heapify(self.numbers)
 
 
 class TimingWheel:
@@ -93,20 +157,23 @@ class TimingWheel:
     def __init__(self) -> None:
         self._near = _Level(TICK_MS)
         self._middle = _Level(MIDDLE_MS)
-        self._far: dict[int, _Bucket] = {}
-        self._far_numbers: list[int] = []
+        self._far = _Buckets(FAR_MS)
+        self._remote = _Buckets(REMOTE_MS)
         self._spills: list[Spill] = []
         self._reached_ms = 0
         """Pairs that are due before this are in near slots."""
 
     def add(self, pairs: Pairs, now_ms: int) -> None:
         """Adds pairs; what is due already is handed out by the next `due`."""
-        due, far_begin = pairs[:, 0], _far_begin(now_ms)
-        is_near, is_far = due < self._reached_ms, due >= far_begin
+        if not len(pairs):
+            return
+        due, far_ms, remote_ms = pairs[:, 0], self._far.begin_ms(now_ms), self._remote.begin_ms(now_ms)
+        is_near = due < self._reached_ms
+        is_later = ~is_near
         self._near.add(pairs[is_near])
-        self._middle.add(pairs[~is_near & ~is_far])
-        for number, part in _by_bucket(pairs[~is_near & is_far]):
-            self._put_far(number, part)
+        self._middle.add(pairs[is_later & (due < far_ms)])
+        self._spills += self._far.add(pairs[is_later & (due >= far_ms) & (due < remote_ms)])
+        self._spills += self._remote.add(pairs[is_later & (due >= remote_ms)])
 
     def due(self, now_ms: int) -> Pairs:
         """Removes and returns what is due, in the order of times and offsets."""
@@ -117,67 +184,49 @@ class TimingWheel:
 
     def next_due_ms(self) -> int | None:
         """Returns when to call `due` and `wanted_buckets` again; None = nothing waits."""
-        times = []
+        times = [level.next_ms() for level in (self._far, self._remote)]
         if self._near.numbers:
             times.append((self._near.numbers[0] + 1) * TICK_MS - 1)
         if self._middle.numbers:
             times.append((self._middle.numbers[0] - 1) * MIDDLE_MS)
-        if self._far_numbers:
-            times.append((self._far_numbers[0] - 1) * BUCKET_MS)
-        return min(times, default=None)
+        return min((time for time in times if time is not None), default=None)
 
-    # ------------------------------------------------------------ far buckets
+    # ------------------------------------------------------------ buckets
 
     def take_spills(self) -> list[Spill]:
         """Returns what the shell has to append to bucket files, in this order."""
         spills, self._spills = self._spills, []
         return spills
 
-    def wanted_buckets(self, now_ms: int) -> list[int]:
-        """Returns the far buckets whose time comes near: the shell reads their files, and calls `load`."""
-        end_ms = _far_begin(now_ms)
-        return sorted(number for number in self._far_numbers if number * BUCKET_MS < end_ms)
+    def wanted_buckets(self, now_ms: int) -> list[Bucket]:
+        """Returns the buckets whose time comes near: the shell reads their files, and calls `load`."""
+        return self._remote.wanted(now_ms) + self._far.wanted(now_ms)
 
-    def load(self, bucket: int, data: Buffer) -> None:
-        """Moves a far bucket into the nearer levels. `data` is its file, empty without one. Spills that were not taken need
-        not be in it. Raises `LostBucketError`: then the log is read again.
+    def load(self, bucket: Bucket, data: Buffer, now_ms: int) -> None:
+        """Moves a bucket into the nearer levels. `data` is its file, empty without one. Spills that were not taken need not be
+        in it. Raises `LostBucketError`: then the log is read again.
         """
-        found = self._far[bucket]
+        level = self._remote if bucket.width_ms == REMOTE_MS else self._far
+        held = level.held[bucket.number]
         waiting = b"".join(spill.data for spill in self._spills if spill.bucket == bucket)
-        if len(data) + len(waiting) != found.spilled * PAIR_BYTES:
-            raise LostBucketError(
-                f"bucket {bucket} has {len(data)} of {found.spilled * PAIR_BYTES - len(waiting)} bytes"
-            )
+        if len(data) + len(waiting) != held.spilled * PAIR_BYTES or crc32c(waiting, crc32c(bytes(data))) != held.crc:
+            raise LostBucketError(f"the file of {bucket} has {len(data)} bytes, and not those that were written to it")
         self._spills = [spill for spill in self._spills if spill.bucket != bucket]
-        del self._far[bucket]
-        self._far_numbers.remove(bucket)
-        heapify(self._far_numbers)
-        for part in (data, waiting, found.pairs.tobytes()):
-            pairs = np.frombuffer(part, np.int64).reshape(-1, 2)
-            is_near = pairs[:, 0] < self._reached_ms
-            self._near.add(pairs[is_near])
-            self._middle.add(pairs[~is_near])
+        level.remove(bucket.number)
+        for part in (data, waiting, held.pairs.tobytes()):
+            self.add(np.frombuffer(part, np.int64).reshape(-1, 2), now_ms)
 
-    def spilled(self, bucket: int) -> int:
+    def spilled(self, bucket: Bucket) -> int:
         """Returns how many pairs of a bucket are in its file, or on their way to it."""
-        return self._far[bucket].spilled if bucket in self._far else 0
-
-    def _put_far(self, number: int, pairs: Pairs) -> None:
-        bucket = self._far.get(number)
-        if bucket is None:
-            bucket = self._far[number] = _Bucket()
-            heappush(self._far_numbers, number)
-        bucket.pairs.frombytes(pairs.tobytes())
-        if len(bucket.pairs) >= 2 * SPILL_PAIRS:
-            self._spills.append(Spill(number, bucket.pairs.tobytes()))
-            bucket.spilled += len(bucket.pairs) // 2
-            bucket.pairs = array("q")
+        level = self._remote if bucket.width_ms == REMOTE_MS else self._far
+        return level.held[bucket.number].spilled if bucket.number in level.held else 0
 
     @property
     def in_memory(self) -> int:
         """How many pairs are in memory."""
-        levels = (*self._near.slots.values(), *self._middle.slots.values(), *(one.pairs for one in self._far.values()))
-        return sum(len(slot) for slot in levels) // 2
+        slots = [*self._near.slots.values(), *self._middle.slots.values()]
+        slots += [held.pairs for level in (self._far, self._remote) for held in level.held.values()]
+        return sum(len(slot) for slot in slots) // 2
 
 
 def pairs_of(slot: array[int]) -> Pairs:
@@ -185,16 +234,16 @@ def pairs_of(slot: array[int]) -> Pairs:
     return np.frombuffer(slot.tobytes(), np.int64).reshape(-1, 2)
 
 
-def _far_begin(now_ms: int) -> int:
-    """Returns where the far buckets begin: at least one whole bucket from now."""
-    return (now_ms // BUCKET_MS + 2) * BUCKET_MS
-
-
-def _by_bucket(pairs: Pairs) -> list[tuple[int, Pairs]]:
+def by_slot(pairs: Pairs, width_ms: int) -> Iterator[tuple[int, Pairs]]:
+    """Yields the pairs of each slot of this width, with its number."""
     if not len(pairs):
-        return []
-    numbers = pairs[:, 0] // BUCKET_MS
-    return [(int(number), pairs[numbers == number]) for number in np.unique(numbers)]
+        return
+    slots = pairs[:, 0] // width_ms
+    order = np.argsort(slots, kind="stable")
+    ordered, slots = pairs[order], slots[order]
+    begins = np.flatnonzero(np.diff(slots, prepend=slots[0] - 1))
+    for begin, part in zip(begins.tolist(), np.split(ordered, begins[1:]), strict=True):
+        yield int(slots[begin]), part
 
 
 _NONE: Final = np.empty((0, 2), np.int64)

@@ -1,15 +1,14 @@
 """Keeps a scheduler running for each waiting partition that this broker leads.
 
-Rule: a run that ends without the leadership's end is followed by another one, which begins with a new session.
+Rule: a run that ends without the leadership's end is followed by another one, after a pause that grows (`troubles`): it begins
+with a new session, and reads the whole waiting log.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Final
 
 from oncelog.errors import NotLeaderError, OncelogError
 from oncelog.types import PartitionId
@@ -20,9 +19,6 @@ from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_runtime.metadata.waiting_topics import is_waiting
 from oncelog_runtime.process.bugs import Bugs, keep_running
 from oncelog_runtime.process.tasks import TaskOwner
-
-_log = logging.getLogger(__name__)
-_PAUSE_S: Final = 0.2
 
 
 class DelayHost:
@@ -57,14 +53,16 @@ class DelayHost:
                 await run.run()
             except (*RESTARTS, OncelogError) as error:
                 if leadership.ended is None:
-                    _log.warning(
-                        "the scheduler of %s-%d begins again: %s", partition.topic, partition.id.partition, error
-                    )
-                    await asyncio.sleep(_PAUSE_S)
+                    now_ms = self._around.clock.monotonic_ms()
+                    trouble = self._around.troubles.of(partition.topic, partition.id.partition)
+                    trouble.failed(error, now_ms)
+                    await asyncio.sleep(trouble.pauses_for_ms(now_ms) / 1000)
             finally:
                 if self._runs.get(partition.id) is run:
                     del self._runs[partition.id]
         self._kept.pop(leadership, None)
+        if not any(other.partition == leadership.partition for other in self._kept):
+            self._around.troubles.forget(partition.topic, partition.id.partition)
 
     async def cancel(self, partition: PartitionId, offset: int) -> None:
         """Cancels a delayed record. Raises `NotScheduledError`, `NotLeaderError`, or another `OncelogError`: it waits on."""
@@ -76,6 +74,13 @@ class DelayHost:
         if scheduler is None:
             raise NotLeaderError("the leader of the waiting partition is still reading its log")
         return scheduler.summary()
+
+    def summaries(self) -> Iterator[tuple[str, Summary]]:
+        """Yields (waiting topic, what waits) of each partition whose scheduler has read its log."""
+        for partition_id, run in list(self._runs.items()):
+            partition = self._partitions.get(partition_id)
+            if partition is not None and run.scheduler is not None:
+                yield partition.topic, run.scheduler.summary()
 
     def _run(self, partition: PartitionId) -> SchedulerRun:
         run = self._runs.get(partition)

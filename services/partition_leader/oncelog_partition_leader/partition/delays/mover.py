@@ -5,13 +5,15 @@ Rule 1: a mover has one session of its transactional id; beginning it fences the
 Rule 2: the end of a transaction is asked for until its outcome is known. When it stays unknown, `SessionLostError` ends the
         mover, and the next session settles it before the log is read again.
 Rule 3: before the end is asked for, any failure aborts: then nothing of the move is ever visible.
+Rule 4: the part of the waiting partition is written in the leadership of this mover alone (`own_log`). A broker that does not
+        know yet that another one leads may begin the newest session, and would move again what the other one has moved.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from oncelog.core.batch.hashing import shard_for
 from oncelog.core.batch.header import BatchIdentity, partition_tag
@@ -60,29 +62,42 @@ class Part(NamedTuple):
     place: Place
     records: int
     encode: Callable[[BatchIdentity], bytes]
+    is_own: bool = False
+    """For the waiting partition itself."""
+
+
+class Own(Protocol):
+    """The log of the waiting partition, in the leadership in which this mover works; see `OwnLog`."""
+
+    @property
+    def is_over(self) -> bool:
+        """True when the leadership has ended."""
+        ...
+
+    async def append(self, data: bytes, transactional_id: str, timeout_ms: int) -> None:
+        """Returns when the batch is committed."""
+        ...
 
 
 class Mover:
-    """One session. `begin`, then `move` one after the other."""
+    """One session. `begin`, then `move` one after the other. All that it repeats ends with the leadership of `own`."""
 
     def __init__(
-        self, transport: Transport, view: ClusterView, clock: WallClock, transactional_id: str, nonce: str
+        self, transport: Transport, view: ClusterView, clock: WallClock, own: Own, transactional_id: str, nonce: str
     ) -> None:
         self._transport = transport
         self._view = view
         self._clock = clock
+        self._own = own
         self._id = transactional_id
         self._nonce = nonce
         self._session = co.InitProducerIdReply()
         self._next_no = 0
 
-    @property
-    def producer_id(self) -> int:
-        """The id of the producer that writes the done batches of this partition, in every session."""
-        return self._session.producer_id
-
     async def begin(self) -> None:
-        """Begins the session; returns when it is there, however long that takes."""
+        """Begins the session; returns when it is there, however long that takes. Raises the last error once the leadership
+        has ended: a session that began later would disturb that of the next leader.
+        """
         request = co.InitProducerIdRequest(
             transactional_id=self._id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS, nonce=self._nonce
         )
@@ -142,6 +157,9 @@ class Mover:
             name.txn_shard,
         )
         data = part.encode(identity)
+        if part.is_own:
+            await self._until_answered(lambda: self._own.append(data, self._id, CALL_TIMEOUT_MS), deadline_ms)
+            return
         item = pb.ProducePartition(
             topic_id=topic_id,
             partition=partition,
@@ -195,14 +213,14 @@ class Mover:
         return reply
 
     async def _until_answered(self, call: Callable[[], Awaitable[T]], deadline_ms: float | None) -> T:
-        """Repeats a call while that may help. Raises its last error after the deadline, or one that stays."""
+        """Repeats a call while that may help. Raises its last error after the deadline or the leadership, or one that stays."""
         pause_ms = _FIRST_PAUSE_MS
         while True:
             try:
                 return await call()
             except OncelogError as error:
                 over = deadline_ms is not None and self._clock.monotonic_ms() + pause_ms >= deadline_ms
-                if over or not (error.retriable or error.code in (*_UNKNOWN, _CONCURRENT)):
+                if over or self._own.is_over or not (error.retriable or error.code in (*_UNKNOWN, _CONCURRENT)):
                     raise
             await asyncio.sleep(pause_ms / 1000)
             pause_ms = min(pause_ms * 2, _PAUSE_MAX_MS)

@@ -2,28 +2,49 @@
 
 Rule 1: a run begins with a session of its own (`Mover.begin`). It moves nothing before it has read the log up to where it ended
         when the session began: all that an earlier leader's session has committed lies before that.
-Rule 2: one task moves, one after the other. A move whose outcome is not known ends the run, and the next one begins.
-Rule 3: a record whose topic is gone, or has no such partition, waits on: nothing is dropped.
+Rule 2: one task moves and cancels, one transaction after the other. One whose outcome is not known ends the run, and the next
+        one begins. A handler that wants to cancel a record only asks that task: it may end at any await.
+Rule 3: a record whose topic is gone, or has no such partition, or refuses it, waits on: nothing is dropped. What fails is tried
+        again after pauses that grow, counted, and said in the broker's log once a minute.
+Rule 4: before a cancellation is decided, the log is read as far as it was visible when that was asked for: a record that its
+        sender saw written is known by then.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from random import Random
 from typing import Final, NamedTuple
 
-from oncelog.errors import NotLeaderError, NotScheduledError, OncelogError, UnknownTopicError
+from oncelog.errors import (
+    ConfigError,
+    CorruptMessageError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    MessageTooLargeError,
+    NotLeaderError,
+    NotScheduledError,
+    OncelogError,
+    RecordListTooLargeError,
+    ResourceExhaustedError,
+    StorageError,
+    UnknownTopicError,
+)
 from oncelog.ports import Transport, WallClock
 from oncelog.types import PartitionId
-from oncelog_partition_leader.core.delays.scheduler import Scheduler
+from oncelog_partition_leader.core.delays.scheduler import MOVE_RECORDS_MAX, Scheduler
 from oncelog_partition_leader.core.delays.timing_wheel import LostBucketError
-from oncelog_partition_leader.partition.channels.reading.committed_reading import read_committed, read_one, visible_end
+from oncelog_partition_leader.log.topic_config import TopicConfig, effective
+from oncelog_partition_leader.partition.channels.reading.committed_reading import Found, read_committed, visible_end
 from oncelog_partition_leader.partition.delays.bucket_files import BucketFiles
 from oncelog_partition_leader.partition.delays.due_records import DueRecords, collect
 from oncelog_partition_leader.partition.delays.mover import Mover, Part, Place, SessionLostError
+from oncelog_partition_leader.partition.delays.own_log import OwnLog
+from oncelog_partition_leader.partition.delays.troubles import Troubles
 from oncelog_partition_leader.partition.delays.waiting_log import done_batch, parse
 from oncelog_partition_leader.partition.leadership import Leadership
 from oncelog_partition_leader.partition.partition import LocalPartition
@@ -33,11 +54,16 @@ from oncelog_runtime.ports import Disk
 
 _log = logging.getLogger(__name__)
 _READ_BYTES: Final = 1 << 20
-_PAUSE_AFTER_FAILURE_S: Final = 0.2
+MOVE_BYTES_MAX: Final = 1 << 20
+"""The most bytes of records in one transaction, if their topic takes so many in a batch; a single record may have more."""
+CANCELS_MAX: Final = 10_000
+"""Cancellations that wait for their turn; above: `ResourceExhaustedError`."""
 _LOOK_AT_LEAST_MS: Final = 1_000
 """The wall clock may jump, so a wait for a time is never longer."""
-_KEEP_EVERY: Final = 100
-"""So many moves before the start of the log is moved again."""
+_KEEP_EVERY_MS: Final = 10_000
+"""The start of the log is moved no more often than this."""
+_REFUSALS: Final = (MessageTooLargeError, RecordListTooLargeError, InvalidRecordError, InvalidTimestampError)
+"""The answers of a topic that will not take these records later either, as long as its options stay."""
 
 
 class DelaySurroundings(NamedTuple):
@@ -47,9 +73,27 @@ class DelaySurroundings(NamedTuple):
     view: ClusterView
     clock: WallClock
     cluster_now_ms: Callable[[], int]
-    """The time of most brokers' clocks."""
+    """The time of most brokers' clocks; 0 = not known, and nothing is due then."""
     disk: Disk
     random: Random
+    defaults: TopicConfig
+    troubles: Troubles
+
+
+class _Target(NamedTuple):
+    """Where due records go, and how many bytes a batch may have there."""
+
+    place: Place
+    bytes_max: int
+
+
+class _Cancel(NamedTuple):
+    offset: int
+    done: asyncio.Future[None]
+
+    def fail(self, error: OncelogError) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
 
 
 class SchedulerRun:
@@ -60,13 +104,16 @@ class SchedulerRun:
         self._leadership = leadership
         self._around = around
         self._news = asyncio.Event()
-        self._turn = asyncio.Lock()
+        self._cancels: deque[_Cancel] = deque()
         self.scheduler: Scheduler | None = None
         """None until the log was read up to the beginning of the session."""
         topic_id, number = partition.id
-        nonce = f"{around.random.getrandbits(64):016x}"
-        self._mover = Mover(around.transport, around.view, around.clock, transactional_id(topic_id, number), nonce)
-        self._moves = 0
+        name, nonce = transactional_id(topic_id, number), f"{around.random.getrandbits(64):016x}"
+        own = OwnLog(leadership, around.clock)
+        self._mover = Mover(around.transport, around.view, around.clock, own, name, nonce)
+        self._trouble = around.troubles.of(partition.topic, number)
+        self._kept_ms = around.clock.monotonic_ms()
+        self._told_loss = -1
 
     def wake(self) -> None:
         """Looks at the log again."""
@@ -83,22 +130,36 @@ class SchedulerRun:
             while self._leadership.ended is None:
                 self._news.clear()
                 self._partition.watch(self)
+                asked = min(len(self._cancels), MOVE_RECORDS_MAX)
                 await self._read(scheduler, files)
-                if scheduler.next_offset >= begun_at:
-                    self.scheduler = scheduler
-                    if await self._move_one(scheduler):
-                        continue
-                await self._wait(scheduler)
+                if scheduler.next_offset < begun_at:
+                    await self._wait_for_news(_LOOK_AT_LEAST_MS)
+                    continue
+                self.scheduler = scheduler
+                has_cancelled = await self._cancel_asked(scheduler, asked)
+                has_moved = await self._move_some(scheduler)
+                await self._keep(scheduler)
+                if not has_cancelled and not has_moved:
+                    await self._wait(scheduler)
         finally:
             self.scheduler = None
             self._partition.unwatch(self)
+            while self._cancels:
+                self._cancels.popleft().fail(NotLeaderError("the scheduler of the waiting partition has ended"))
 
     async def _wait(self, scheduler: Scheduler) -> None:
+        """Waits for something new, or until something is due and may be moved."""
         now_ms = self._around.cluster_now_ms()
         due_ms = scheduler.next_due_ms(now_ms)
-        wait_ms = _LOOK_AT_LEAST_MS if due_ms is None else min(max(due_ms - now_ms, 1), _LOOK_AT_LEAST_MS)
+        if due_ms is None:
+            await self._wait_for_news(None)
+            return
+        wait_ms = max(due_ms - now_ms, self._trouble.pauses_for_ms(self._around.clock.monotonic_ms()), 1)
+        await self._wait_for_news(min(wait_ms, _LOOK_AT_LEAST_MS))
+
+    async def _wait_for_news(self, timeout_ms: int | None) -> None:
         try:
-            async with asyncio.timeout(None if due_ms is None else wait_ms / 1000):
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 await self._news.wait()
         except TimeoutError:
             pass
@@ -108,104 +169,151 @@ class SchedulerRun:
     async def _read(self, scheduler: Scheduler, files: BucketFiles) -> None:
         """Reads what is committed and was not read yet."""
         while scheduler.next_offset < visible_end(self._partition) and self._leadership.ended is None:
-            found = read_committed(self._partition, scheduler.next_offset, _READ_BYTES)
-            batches, next_offset = found.batches, found.next_offset
-            if found.loss is not None:
-                _log.error("records of a transaction that were delayed are lost: %s", found.loss)
-                next_offset = max(int(found.loss.context["marker_offset"]) + 1, scheduler.next_offset)
-                batches = []
-            elif next_offset <= scheduler.next_offset:
+            batches, next_offset = self._read_piece(scheduler.next_offset)[:2]
+            if next_offset <= scheduler.next_offset:
                 return
-            begin, own = scheduler.next_offset, self._mover.producer_id
-            piece = await self._around.disk.run(partial(parse, batches, begin, own))
+            try:
+                piece = await self._around.disk.run(partial(parse, batches, scheduler.next_offset))
+            except CorruptMessageError as error:
+                raise self._rotten(error) from error
             scheduler.read(piece.due_ms, piece.offsets, next_offset, self._around.cluster_now_ms())
             scheduler.read_done(piece.done, next_offset)
             await files.spill(scheduler.wheel.take_spills())
-        for bucket in scheduler.wheel.wanted_buckets(self._around.cluster_now_ms()):
-            scheduler.wheel.load(bucket, await files.take(bucket))
+        now_ms = self._around.cluster_now_ms()
+        while wanted := scheduler.wheel.wanted_buckets(now_ms):
+            for bucket in wanted:
+                scheduler.wheel.load(bucket, await files.take(bucket), now_ms)
+            await files.spill(scheduler.wheel.take_spills())
+
+    def _read_piece(self, offset: int) -> Found:
+        """Reads a piece; what is left of a transaction that lost records in a power cut is passed over, and that alone."""
+        found = read_committed(self._partition, offset, _READ_BYTES)
+        if found.loss is None:
+            return found
+        marker = int(found.loss.context["marker_offset"])
+        if marker != self._told_loss:
+            self._told_loss = marker
+            _log.error("%s: the delayed records of a transaction are lost: %s", self._partition.topic, found.loss)
+        return read_committed(self._partition, offset, _READ_BYTES, skips_lost=True)
+
+    def _rotten(self, error: CorruptMessageError) -> StorageError:
+        """Fails this replica's log: another one has these records as they were written."""
+        rot = StorageError(f"a record that waits cannot be read: {error}", reason="rot")
+        self._partition.fail(rot)
+        return rot
 
     # ------------------------------------------------------------ moving
 
-    async def _move_one(self, scheduler: Scheduler) -> bool:
+    async def _move_some(self, scheduler: Scheduler) -> bool:
         """Moves what is due, in one transaction. False when nothing is, or it cannot be moved now."""
-        async with self._turn:
-            offsets = scheduler.take(self._around.cluster_now_ms())
-            if not offsets:
-                return False
-            try:
-                await self._move(scheduler, offsets)
-            except OncelogError as error:
-                scheduler.put_back()
-                if self._leadership.ended is None:
-                    _log.warning("delayed records of %s wait on: %s", self._partition.topic, error)
-                    await asyncio.sleep(_PAUSE_AFTER_FAILURE_S)
-                return False
-        await self._keep(scheduler)
+        if self._trouble.pauses_for_ms(self._around.clock.monotonic_ms()):
+            return False
+        offsets = scheduler.take(self._around.cluster_now_ms())
+        if not offsets:
+            return False
+        try:
+            await self._move(scheduler, offsets)
+        except _REFUSALS as error:
+            if scheduler.refused(self._around.cluster_now_ms()):
+                self._trouble.refused(offsets[0], error, self._around.clock.monotonic_ms())
+            return True
+        except OncelogError as error:
+            scheduler.put_back()
+            if self._leadership.ended is None:
+                self._trouble.failed(error, self._around.clock.monotonic_ms())
+            return False
+        self._trouble.over()
         return True
 
     async def _move(self, scheduler: Scheduler, offsets: tuple[int, ...]) -> None:
         target = self._target()
-        records = await collect(self._partition, self._around.disk, offsets)
-        if records is None:  # they were deleted, by an operator
-            scheduler.moved()
-            return
+        try:
+            records = await collect(self._partition, self._around.disk, offsets, target.bytes_max)
+        except CorruptMessageError as error:
+            raise self._rotten(error) from error
         scheduler.put_back(records.asked)
-        moved = offsets[: records.asked]
-        await self._mover.move([self._part_of(target, records), self._done(moved)])
+        if records.row_count:  # else an operator has deleted them
+            await self._mover.move([self._part_of(target, records), self._done(offsets[: records.asked])])
         scheduler.moved()
 
-    def _target(self) -> Place:
+    def _target(self) -> _Target:
+        """Raises `UnknownTopicError` while there is no such partition of the topic that these records were sent to."""
         name = topic_of(self._partition.topic)
         topic, number = self._around.view.topic(name), self._partition.id.partition
         if number >= topic.partitions or waiting_topic_id(topic.topic_id) != self._partition.id.topic_id:
             raise UnknownTopicError("the topic is gone, or another one now", topic=name, partition=number)
-        return Place(PartitionId(topic.topic_id, number), name)
+        try:
+            log = effective(topic.config, self._around.defaults).log
+        except ConfigError:  # of a newer version; its leader has the last word
+            log = self._around.defaults.log
+        bytes_max = min(MOVE_BYTES_MAX, log.max_message_bytes, log.segment_bytes) * 7 // 8 - 1_024
+        return _Target(Place(PartitionId(topic.topic_id, number), name), max(bytes_max, 1))
 
-    def _part_of(self, target: Place, records: DueRecords) -> Part:
+    def _part_of(self, target: _Target, records: DueRecords) -> Part:
         now_ms = self._around.clock.now_ms()
-        return Part(target, records.rows.num_rows, partial(records.encode, codec=0, now_ms=now_ms))
+        return Part(target.place, records.row_count, partial(records.encode, now_ms=now_ms))
 
     def _done(self, offsets: tuple[int, ...]) -> Part:
         own = Place(self._partition.id, self._partition.topic)
-        return Part(own, 1, lambda identity: done_batch(offsets, identity, self._around.clock.now_ms()))
+        return Part(own, 1, partial(done_batch, offsets), is_own=True)
 
     async def _keep(self, scheduler: Scheduler) -> None:
         """Lets the log be deleted below what still waits, once in a while."""
-        self._moves += 1
-        keep_from = scheduler.keep_from()
-        if self._moves % _KEEP_EVERY == 0 and keep_from > self._partition.log.log_start_offset:
-            await self._partition.delete_before(min(keep_from, self._leadership.high_watermark))
+        now_ms = self._around.clock.monotonic_ms()
+        if now_ms - self._kept_ms < _KEEP_EVERY_MS:
+            return
+        self._kept_ms = now_ms
+        keep_from = min(scheduler.keep_from(), self._leadership.high_watermark)
+        if keep_from > self._partition.log.log_start_offset and self._leadership.ended is None:
+            await self._partition.delete_before(keep_from)
 
     # ------------------------------------------------------------ cancelling
 
     async def cancel(self, offset: int) -> None:
-        """Cancels a record; returns when that is committed. Raises `NotScheduledError`, or `OncelogError`: it waits on."""
-        scheduler = self.scheduler
-        if scheduler is None or self._leadership.ended is not None:
-            raise NotLeaderError("the leader of the waiting partition is still reading its log")
-        due_ms = self._due_ms_of(offset)
-        scheduler.cancel(offset)
-        async with self._turn:
-            try:
-                await self._mover.move([self._done((offset,))])
-            except OncelogError:
-                scheduler.not_cancelled(offset, due_ms, self._around.cluster_now_ms())
-                raise
-            except SessionLostError as error:
-                raise NotLeaderError("the outcome is not known: ask again") from error
-            finally:
-                self._news.set()
-        scheduler.cancelled(offset)
+        """Cancels a record; returns when that is committed. Raises `NotScheduledError`, or `OncelogError`: it may wait on.
 
-    def _due_ms_of(self, offset: int) -> int:
-        """Returns when a record is due. Raises `NotScheduledError` when the log does not have it."""
+        A caller that is gone takes its question along only while that waits for its turn.
+        """
+        if self.scheduler is None or self._leadership.ended is not None:
+            raise NotLeaderError("the leader of the waiting partition is still reading its log")
         if not self._partition.log.log_start_offset <= offset < visible_end(self._partition):
             raise NotScheduledError(offset=offset)
-        batch = read_one(self._partition, offset)
-        piece = parse([] if batch is None or batch[0].is_control else [batch], offset, self._mover.producer_id)
-        if not len(piece.offsets) or piece.offsets[0] != offset:
-            raise NotScheduledError(offset=offset)
-        return int(piece.due_ms[0])
+        if len(self._cancels) >= CANCELS_MAX:
+            raise ResourceExhaustedError("too many cancellations wait for this partition", limit=CANCELS_MAX)
+        asked = _Cancel(offset, asyncio.get_running_loop().create_future())
+        self._cancels.append(asked)
+        self._news.set()
+        await asked.done
+
+    async def _cancel_asked(self, scheduler: Scheduler, count: int) -> bool:
+        """Cancels what was asked for before the log was read, in one transaction. False when nothing was."""
+        asked = [one for one in [self._cancels.popleft() for _ in range(count)] if not one.done.done()]
+        if not asked:
+            return False
+        taken = scheduler.cancel([one.offset for one in asked])
+        answer: OncelogError | None = NotLeaderError("the outcome is not known: ask again")
+        try:
+            if taken:
+                await self._mover.move([self._done(taken)])
+            scheduler.cancelled()
+            answer = None
+        except OncelogError as error:
+            scheduler.not_cancelled()
+            answer = error
+        finally:
+            _answer(asked, taken, answer)
+        return True
+
+
+def _answer(asked: list[_Cancel], taken: tuple[int, ...], error: OncelogError | None) -> None:
+    there = frozenset(taken)
+    for one in asked:
+        if one.offset not in there:
+            one.fail(NotScheduledError(offset=one.offset))
+        elif error is not None:
+            one.fail(error)
+        elif not one.done.done():
+            one.done.set_result(None)
 
 
 RESTARTS: Final = (SessionLostError, LostBucketError)

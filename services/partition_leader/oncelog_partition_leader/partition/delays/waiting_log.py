@@ -1,20 +1,22 @@
 """Reads pieces of a waiting partition, which say which records wait, and records that are done.
 
-Rule 1: the batches of the scheduler's own producer id are done batches; no client can use that id. A done batch has one record,
-        whose value is the offsets, 8 bytes each, little-endian.
-Rule 2: only the column of times is looked at, by batch.
+Rule 1: a batch with the last time of all is a done batch: no leader takes one from a client (`batch_check`). It has one record,
+        whose value is the offsets, 8 bytes each, little-endian. The producer id tells nothing: a transactional id that was not
+        used for weeks is removed, and the next session has another producer id.
+Rule 2: only the column of times is looked at, by batch. Checksums are checked: a record may have lain on a disk for a year.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from oncelog.core.batch.batch import decode_arrow, encode_rows, row_offset_array
 from oncelog.core.batch.header import BatchHeader, BatchIdentity
+from oncelog.core.batch.record import TIMESTAMP_MAX_MS
 from oncelog.errors import CorruptMessageError
 from oncelog_partition_leader.core.delays.waiting_offsets import Offsets
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _NONE = np.empty(0, np.int64)
+_DONE_MS: Final = TIMESTAMP_MAX_MS
+"""The time of a done batch."""
 
 
 @dataclass(slots=True)
@@ -33,12 +37,12 @@ class Piece:
     done: list[int] = field(default_factory=list)
 
 
-def parse(batches: Sequence[tuple[BatchHeader, memoryview]], begin: int, own_producer_id: int) -> Piece:
+def parse(batches: Sequence[tuple[BatchHeader, memoryview]], begin: int) -> Piece:
     """Reads batches of the log, from offset `begin` on. Raises as `decode_arrow`."""
     times, offsets, piece = [], [], Piece()
     for header, data in batches:
-        rows = decode_arrow(data, header, check_crc=False)
-        if header.producer_id == own_producer_id:
+        rows = decode_arrow(data, header)
+        if header.base_timestamp_ms == _DONE_MS:
             piece.done += _done(rows, header)
             continue
         found = row_offset_array(rows, header)
@@ -50,10 +54,10 @@ def parse(batches: Sequence[tuple[BatchHeader, memoryview]], begin: int, own_pro
     return piece
 
 
-def done_batch(offsets: Sequence[int], identity: BatchIdentity, now_ms: int) -> bytes:
+def done_batch(offsets: Sequence[int], identity: BatchIdentity) -> bytes:
     """Returns the batch that says that these records were moved, or cancelled."""
     value = np.asarray(offsets, "<i8").tobytes()
-    return encode_rows([None], [value], identity, timestamps_ms=[now_ms])
+    return encode_rows([None], [value], identity, timestamps_ms=[_DONE_MS])
 
 
 def _done(rows: pa.RecordBatch, header: BatchHeader) -> list[int]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oncelog.errors import NotScheduledError
-from oncelog_partition_leader.core.delays.scheduler import MOVE_RECORDS_MAX, Scheduler
+from oncelog_partition_leader.core.delays.scheduler import (
+    MOVE_RECORDS_MAX,
+    REFUSED_PAUSE_MAX_MS,
+    REFUSED_PAUSE_MS,
+    Scheduler,
+)
 from oncelog_partition_leader.core.delays.timing_wheel import TICK_MS
 
 NOW_MS = 1_700_000_000_000
@@ -70,28 +73,87 @@ def test_what_an_earlier_leader_has_done_is_not_done_again() -> None:
 def test_a_cancelled_record_is_never_moved_and_one_that_is_moved_is_never_cancelled() -> None:
     scheduler = Scheduler(0)
     read(scheduler, NOW_MS, NOW_MS)
-    scheduler.cancel(0)
-    with pytest.raises(NotScheduledError):
-        scheduler.cancel(0)
-    assert scheduler.take(NOW_MS + TICK_MS) == (1,)
-    with pytest.raises(NotScheduledError):
-        scheduler.cancel(1)
+    assert scheduler.cancel([0, 9, 0]) == (0,)
+    assert scheduler.take(NOW_MS + TICK_MS) == (), "one transaction at a time"
     assert scheduler.keep_from() == 0
-    scheduler.cancelled(0)
+    scheduler.cancelled()
+    assert scheduler.cancel([0]) == ()
+    scheduler.cancelled()
+    assert scheduler.take(NOW_MS + TICK_MS) == (1,)
     scheduler.moved()
-    with pytest.raises(NotScheduledError):
-        scheduler.cancel(1)
+    assert scheduler.cancel([1]) == ()
     assert scheduler.keep_from() == 2
+    assert scheduler.summary().cancelled == 1
 
 
 def test_a_cancellation_that_was_not_written_lets_the_record_wait_on_once() -> None:
     scheduler = Scheduler(0)
     read(scheduler, NOW_MS + 50)
-    scheduler.cancel(0)
-    scheduler.not_cancelled(0, NOW_MS + 50, NOW_MS)  # now it is in the wheel twice
+    scheduler.cancel([0])
+    scheduler.not_cancelled()
     assert scheduler.take(NOW_MS + 100) == (0,)
     scheduler.moved()
     assert scheduler.take(NOW_MS + 10_000) == ()
+
+
+def test_a_summary_tells_the_first_time_of_all_that_wait_also_of_what_is_overdue() -> None:
+    scheduler = Scheduler(0)
+    assert scheduler.summary()[:2] == (0, -1)
+    read(scheduler, NOW_MS, NOW_MS + 5)
+    assert scheduler.take(NOW_MS + 100) == (0, 1)
+    assert scheduler.summary()[:2] == (2, NOW_MS)
+    scheduler.put_back()
+    assert scheduler.summary()[:2] == (2, NOW_MS)
+    scheduler.cancel([0, 1])
+    scheduler.cancelled()
+    assert scheduler.summary()[:2] == (0, -1)
+
+
+def test_a_refused_record_holds_up_no_other_and_is_tried_again_after_pauses_that_grow() -> None:
+    scheduler = Scheduler(0)
+    read(scheduler, *[NOW_MS] * 8)
+    bad, done, now_ms = 5, [], NOW_MS + TICK_MS
+    for _ in range(30):
+        taken = scheduler.take(now_ms)
+        if bad in taken:
+            scheduler.refused(now_ms)
+        else:
+            done += taken
+            scheduler.moved()
+        scheduler.check()
+    assert sorted(done) == [0, 1, 2, 3, 4, 6, 7]
+    assert scheduler.summary()[:2] == (1, NOW_MS), "it waits since it was due"
+    assert scheduler.summary().refused == 1
+    assert scheduler.keep_from() == bad
+    assert scheduler.take(now_ms + REFUSED_PAUSE_MS - 1) == ()
+    pauses = []
+    for _ in range(12):
+        began_ms = now_ms
+        while scheduler.take(now_ms) != (bad,):
+            due_ms = scheduler.next_due_ms(now_ms)
+            assert due_ms is not None
+            now_ms = max(due_ms, now_ms + 1)
+            for bucket in scheduler.wheel.wanted_buckets(now_ms):
+                scheduler.wheel.load(bucket, b"", now_ms)
+        assert scheduler.refused(now_ms)
+        pauses.append(now_ms - began_ms)
+    assert pauses[2] > 1.9 * pauses[1]
+    assert pauses[-1] < REFUSED_PAUSE_MAX_MS + 2 * TICK_MS
+    assert scheduler.cancel([bad]) == (bad,)
+    scheduler.cancelled()
+    scheduler.check()
+    assert scheduler.summary() == (0, -1, 7, 1, 0)
+
+
+def test_after_a_refusal_moves_become_as_large_as_before() -> None:
+    scheduler = Scheduler(0)
+    read(scheduler, *[NOW_MS] * (3 * MOVE_RECORDS_MAX))
+    now_ms = NOW_MS + TICK_MS
+    assert len(scheduler.take(now_ms)) == MOVE_RECORDS_MAX
+    assert not scheduler.refused(now_ms)
+    assert len(scheduler.take(now_ms)) == MOVE_RECORDS_MAX // 2
+    scheduler.moved()
+    assert len(scheduler.take(now_ms)) == MOVE_RECORDS_MAX
 
 
 class Partition:
@@ -126,15 +188,21 @@ class Partition:
         self.scheduler.put_back()
 
     def cancel(self, offset: int) -> None:
-        try:
-            self.scheduler.cancel(offset)
-        except NotScheduledError:
+        if not self.scheduler.cancel([offset]):
             is_record = offset < len(self.log) and isinstance(self.log[offset], int)
             assert not is_record or offset in (*self.moved, *self.cancelled)
             return
         self.cancelled.append(offset)
         self.log.append((offset,))
-        self.scheduler.cancelled(offset)
+        self.scheduler.cancelled()
+
+    def lose(self, offset: int) -> None:
+        self.scheduler.cancel([offset])
+        self.scheduler.not_cancelled()
+
+    def refuse(self) -> None:
+        if self.scheduler.take(self.now_ms):
+            self.scheduler.refused(self.now_ms)
 
     def another_leader(self) -> None:
         begin = self.scheduler.keep_from()
@@ -145,9 +213,9 @@ class Partition:
 
 STEPS = st.one_of(
     st.tuples(st.just("send"), st.integers(0, 30_000)),
-    st.tuples(st.just("cancel"), st.integers(0, 30)),
+    st.tuples(st.sampled_from(["cancel", "lose"]), st.integers(0, 30)),
     st.tuples(st.just("clock"), st.integers(-5_000, 20_000)),
-    st.tuples(st.sampled_from(["move", "fail", "another_leader"])),
+    st.tuples(st.sampled_from(["move", "fail", "refuse", "another_leader"])),
 )
 
 
@@ -164,6 +232,10 @@ def test_over_any_number_of_leaders_each_record_is_moved_or_cancelled_once(steps
         partition.scheduler.check()
     partition.catch_up()
     partition.now_ms += 10_000_000
-    partition.move()
+    for _ in range(10):  # after a refusal moves are small at first
+        partition.scheduler.check()
+        for bucket in partition.scheduler.wheel.wanted_buckets(partition.now_ms):
+            partition.scheduler.wheel.load(bucket, b"", partition.now_ms)
+        partition.move()
     records = [at for at, item in enumerate(partition.log) if isinstance(item, int)]
     assert sorted(partition.moved + partition.cancelled) == records

@@ -13,7 +13,9 @@ from oncelog.types import PartitionId
 from oncelog_partition_leader.partition.delays import delay_host
 from oncelog_partition_leader.partition.delays.delay_host import DelayHost
 from oncelog_partition_leader.partition.delays.mover import SessionLostError
+from oncelog_partition_leader.partition.delays.troubles import Troubles
 from oncelog_runtime.process.tasks import TaskOwner
+from oncelog_runtime.sim.clock import SimClock
 from oncelog_runtime.sim.loop import SimLoop
 
 WHERE = PartitionId("a" * 32, 0)
@@ -23,6 +25,7 @@ class Led:
     """A leadership."""
 
     ended: Any = None
+    partition = WHERE
 
 
 class Run:
@@ -50,7 +53,9 @@ def test_a_lost_run_is_followed_by_another_one_while_the_leadership_lasts(monkey
 
         async def whole() -> None:
             partitions: dict[PartitionId, Any] = {}
-            host = DelayHost(partitions, cast("Any", None), TaskOwner(failed.append), cast("Any", None))
+            troubles = Troubles()
+            around: Any = SimpleNamespace(clock=SimClock(loop), troubles=troubles)
+            host = DelayHost(partitions, around, TaskOwner(failed.append), cast("Any", None))
             leadership = Led()
             host.role_changed(WHERE)
             partitions[WHERE] = SimpleNamespace(topic="orders", id=WHERE, leadership=leadership)
@@ -66,11 +71,14 @@ def test_a_lost_run_is_followed_by_another_one_while_the_leadership_lasts(monkey
             assert len(Run.made) == 1
             with pytest.raises(NotLeaderError):
                 host.summary(WHERE)
+            assert list(host.summaries()) == []
             Run.made[0].scheduler = SimpleNamespace(summary=lambda: "told")
             assert host.summary(WHERE) == "told"
+            assert list(host.summaries()) == [("__delayed.orders", "told")]
             Run.made[0].lost.set()
             await asyncio.sleep(1)
             assert len(Run.made) == 2
+            assert troubles.total == 1
             leadership.ended = NotLeaderError()
             Run.made[1].lost.set()
             await asyncio.sleep(1)

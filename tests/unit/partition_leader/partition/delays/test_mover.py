@@ -81,6 +81,23 @@ class Wire:
         return [request for request in self.said if isinstance(request, kind)]
 
 
+class OwnLog:
+    """The log of the waiting partition. `fails`: what appends answer, one after the other."""
+
+    def __init__(self) -> None:
+        self.appended: list[bytes] = []
+        self.is_over = False
+        self.fails: list[BaseException] = []
+        self.ends = False
+
+    async def append(self, data: bytes, transactional_id: str, timeout_ms: int) -> None:
+        self.is_over = self.is_over or self.ends
+        if self.fails:
+            raise self.fails.pop(0)
+        assert transactional_id == "__delayed.x.0"
+        self.appended.append(data)
+
+
 def part(where: PartitionId, seen: list[BatchIdentity] | None = None) -> Part:
     def encode(identity: BatchIdentity) -> bytes:
         if seen is not None:
@@ -90,12 +107,14 @@ def part(where: PartitionId, seen: list[BatchIdentity] | None = None) -> Part:
     return Part(Place(where, "orders"), 3, encode)
 
 
-def run(test: Callable[[Wire, Mover], Any]) -> None:
+def run(test: Callable[[Wire, Mover], Any], own: OwnLog | None = None) -> None:
     with SimLoop(1) as loop:
 
         async def whole() -> None:
             wire = Wire()
-            mover = Mover(cast("Any", wire), cast("Any", View()), SimClock(loop), "__delayed.x.0", "nonce")
+            mover = Mover(
+                cast("Any", wire), cast("Any", View()), SimClock(loop), own or OwnLog(), "__delayed.x.0", "nonce"
+            )
             await mover.begin()
             await test(wire, mover)
 
@@ -176,10 +195,55 @@ def test_a_session_begins_however_long_that_takes() -> None:
         async def whole() -> None:
             wire = Wire()
             wire.next[methods.INIT_PRODUCER_ID.name] = [errors.CoordinatorNotAvailableError() for _ in range(50)]
-            mover = Mover(cast("Any", wire), cast("Any", View()), SimClock(loop), "__delayed.x.0", "nonce")
+            mover = Mover(cast("Any", wire), cast("Any", View()), SimClock(loop), OwnLog(), "__delayed.x.0", "nonce")
             async with asyncio.timeout(600):
                 await mover.begin()
-            assert mover.producer_id == 7
             assert {request.nonce for request in wire.of(co.InitProducerIdRequest)} == {"nonce"}
+
+        loop.run(whole())
+
+
+def test_the_part_of_the_waiting_partition_goes_to_its_own_log_and_to_no_leader() -> None:
+    own = OwnLog()
+    own.fails = [errors.ResourceExhaustedError()]
+
+    async def test(wire: Wire, mover: Mover) -> None:
+        await mover.move([part(ONE), part(OTHER)._replace(is_own=True)])
+        assert own.appended == [b"batch"]
+        assert [item.topic_id for request in wire.of(pb.ProduceRequest) for item in request.partitions] == [
+            ONE.topic_id
+        ]
+        (end,) = wire.of(co.EndTransactionRequest)
+        assert [item.topic_id for item in end.counts] == [ONE.topic_id, OTHER.topic_id]
+
+    run(test, own)
+
+
+def test_a_mover_whose_leadership_ends_commits_nothing_and_asks_nobody_else() -> None:
+    own = OwnLog()
+    own.fails, own.ends = [errors.NotLeaderError() for _ in range(1_000)], True
+
+    async def test(wire: Wire, mover: Mover) -> None:
+        with pytest.raises(errors.NotLeaderError):
+            await mover.move([part(ONE), part(OTHER)._replace(is_own=True)])
+        assert len(own.fails) == 999, "once is enough"
+        assert {end.outcome for end in wire.of(co.EndTransactionRequest)} == {types_pb2.TRANSACTION_OUTCOME_ABORTED}
+
+    run(test, own)
+
+
+def test_no_session_begins_after_the_leadership() -> None:
+    with SimLoop(1) as loop:
+
+        async def whole() -> None:
+            wire, own = Wire(), OwnLog()
+            wire.next[methods.INIT_PRODUCER_ID.name] = [errors.CoordinatorNotAvailableError() for _ in range(50)]
+            mover = Mover(cast("Any", wire), cast("Any", View()), SimClock(loop), own, "__delayed.x.0", "nonce")
+            beginning = asyncio.ensure_future(mover.begin())
+            await asyncio.sleep(1)
+            own.is_over = True
+            with pytest.raises(errors.CoordinatorNotAvailableError):
+                await beginning
+            assert wire.next[methods.INIT_PRODUCER_ID.name], "it gave up"
 
         loop.run(whole())

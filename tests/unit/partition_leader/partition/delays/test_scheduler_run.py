@@ -12,10 +12,20 @@ import pytest
 
 from oncelog.core.batch.batch import decode_batch
 from oncelog.core.batch.header import BatchIdentity
-from oncelog.errors import NotLeaderError, NotScheduledError, RequestTimedOutError
+from oncelog.errors import (
+    MessageTooLargeError,
+    NotLeaderError,
+    NotScheduledError,
+    RequestTimedOutError,
+    ResourceExhaustedError,
+    TransactionDataLossError,
+)
+from oncelog_partition_leader.log.topic_config import TopicConfig
+from oncelog_partition_leader.partition.channels.reading.committed_reading import Found
 from oncelog_partition_leader.partition.delays import scheduler_run
 from oncelog_partition_leader.partition.delays.mover import Part, SessionLostError
 from oncelog_partition_leader.partition.delays.scheduler_run import DelaySurroundings, SchedulerRun
+from oncelog_partition_leader.partition.delays.troubles import Troubles
 from oncelog_partition_leader.partition.delays.waiting_log import done_batch
 from oncelog_runtime.metadata.waiting_topics import waiting_topic_id
 from oncelog_runtime.sim.clock import SimClock
@@ -32,20 +42,31 @@ class FakeMover:
 
     def __init__(self, partition: WaitingPartition) -> None:
         self.partition = partition
-        self.producer_id = OWN_PRODUCER
         self.moved: list[bytes | None] = []
         self.fails: list[BaseException] = []
         self.sequence = 0
+        self.sizes: list[int] = []
+        self.refuses: list[bytes] = []
+        """Values that the topic does not take."""
+        self.may_move = asyncio.Event()
+        self.may_move.set()
 
     async def begin(self) -> None:
         """Begins at once."""
 
     async def move(self, parts: Sequence[Part]) -> None:
+        await self.may_move.wait()
         if self.fails:
             raise self.fails.pop(0)
         *records, done = parts
+        assert done.is_own
         for one in records:
-            self.moved += [record.value for record in decode_batch(one.encode(BatchIdentity(TAG)))]
+            data = one.encode(BatchIdentity(TAG))
+            values = [record.value for record in decode_batch(data)]
+            self.sizes.append(len(data))
+            if set(self.refuses) & set(values):
+                raise MessageTooLargeError
+            self.moved += values
         write(self.partition.log, done.encode(OWN._replace(base_sequence=self.sequence)))
         self.sequence += 1
         self.partition.wake()
@@ -65,10 +86,16 @@ class Scene:
         partition.id = partition.id._replace(topic_id=waiting_topic_id(self.topic_id))
         self.start_ms = clock.now_ms()
         self.is_lost = False
+        self.config: dict[str, str] = {}
         monkeypatch.setattr(scheduler_run, "Mover", lambda *_: self.mover)
-        view = SimpleNamespace(topic=lambda _name: SimpleNamespace(topic_id=self.topic_id, partitions=4))
-        around = DelaySurroundings(cast("Any", None), cast("Any", view), clock, self.now_ms, disk, Random(2))
+        view: Any = SimpleNamespace(topic=self._topic)
+        self.troubles = Troubles()
+        unused: Any = None
+        around = DelaySurroundings(unused, view, clock, self.now_ms, disk, Random(2), TopicConfig(), self.troubles)
         self.run = SchedulerRun(partition.as_local(), cast("Any", self.leadership), around)
+
+    def _topic(self, _name: str) -> Any:
+        return SimpleNamespace(topic_id=self.topic_id, partitions=4, config=self.config)
 
     def now_ms(self) -> int:
         return NOW_MS + self.clock.now_ms() - self.start_ms
@@ -125,7 +152,7 @@ def test_nothing_is_moved_before_the_log_was_read_to_where_it_ended_at_the_begin
 ) -> None:
     def before(partition: WaitingPartition) -> None:
         partition.put((0, b"moved before"))
-        write(partition.log, done_batch([0], OWN, NOW_MS))
+        write(partition.log, done_batch([0], OWN))
         monkeypatch.setattr(
             scheduler_run, "visible_end", lambda _: 1
         )  # the marker of the done batch is still under way
@@ -149,8 +176,8 @@ def test_nothing_is_moved_before_the_log_was_read_to_where_it_ended_at_the_begin
 def _up_to(read: Any, end: int) -> Any:
     """`read_committed` of a log whose last stable offset is `end`."""
 
-    def limited(partition: Any, offset: int, max_bytes: int) -> Any:
-        found = read(partition, offset, max_bytes)
+    def limited(partition: Any, offset: int, max_bytes: int, **more: Any) -> Any:
+        found = read(partition, offset, max_bytes, **more)
         batches = [item for item in found.batches if item[0].next_offset <= end]
         return found._replace(batches=batches, next_offset=min(found.next_offset, end))
 
@@ -205,7 +232,7 @@ def test_records_of_a_topic_that_is_gone_wait_on(play: Callable[..., None]) -> N
 
 
 def test_the_start_of_the_log_follows_what_waits(play: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduler_run, "_KEEP_EVERY", 1)
+    monkeypatch.setattr(scheduler_run, "_KEEP_EVERY_MS", 0)
 
     async def test(scene: Scene) -> None:
         scene.partition.put((0, b"a"))
@@ -218,3 +245,169 @@ def test_the_start_of_the_log_follows_what_waits(play: Callable[..., None], monk
         assert scene.partition.log.log_start_offset == 1
 
     play(test)
+
+
+def test_a_caller_that_is_gone_leaves_no_record_in_limbo(play: Callable[..., None]) -> None:
+    async def test(scene: Scene) -> None:
+        scene.partition.put((500, b"a"), (500, b"b"))
+        await scene.settle()
+        scene.mover.may_move.clear()
+        before, begun = asyncio.ensure_future(scene.run.cancel(0)), asyncio.ensure_future(scene.run.cancel(1))
+        before.cancel()
+        await scene.settle()
+        begun.cancel()  # when its transaction is under way
+        await scene.settle()
+        scene.mover.may_move.set()
+        await asyncio.sleep(2)
+        assert scene.mover.moved == [b"a"], "the second one is cancelled, and what was not begun waits on"
+
+    play(test)
+
+
+def test_a_record_whose_sender_saw_it_written_is_known_to_a_cancellation_at_once(play: Callable[..., None]) -> None:
+    async def test(scene: Scene) -> None:
+        scene.partition.put((60_000, b"before"))
+        await scene.settle()
+        scene.mover.may_move.clear()
+        scene.partition.put((0, b"due"))
+        await scene.settle()  # a move is under way, and nothing is read meanwhile
+        scene.partition.put((60_000, b"after"))
+        offset = scene.partition.log.log_end_offset - 1
+        cancelling = asyncio.ensure_future(scene.run.cancel(offset))
+        await scene.settle()
+        scene.mover.may_move.set()
+        await cancelling
+        assert scene.run.scheduler is not None
+        assert scene.run.scheduler.summary().waiting == 1
+
+    play(test)
+
+
+def test_cancellations_that_wait_are_made_in_one_transaction_and_are_bounded(
+    play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler_run, "CANCELS_MAX", 3)
+
+    async def test(scene: Scene) -> None:
+        scene.partition.put(*[(60_000, b"%d" % n) for n in range(5)])
+        await scene.settle()
+        scene.mover.may_move.clear()
+        first = asyncio.ensure_future(scene.run.cancel(4))
+        await scene.settle()
+        cancelling = [asyncio.ensure_future(scene.run.cancel(offset)) for offset in (0, 1, 1, 2)]
+        await scene.settle()
+        scene.mover.may_move.set()
+        answers = await asyncio.gather(first, *cancelling, return_exceptions=True)
+        assert sorted(type(answer).__name__ for answer in answers) == ["NoneType"] * 4 + [
+            ResourceExhaustedError.__name__
+        ]
+        assert scene.mover.sequence == 2
+
+    play(test)
+
+
+def test_a_cancellation_of_unknown_outcome_ends_the_run_and_is_asked_again(play: Callable[..., None]) -> None:
+    async def test(scene: Scene) -> None:
+        scene.partition.put((60_000, b"a"), (60_000, b"b"))
+        await scene.settle()
+        scene.mover.fails = [SessionLostError("unknown")]
+        scene.is_lost = True
+        answers = await asyncio.gather(scene.run.cancel(0), scene.run.cancel(1), return_exceptions=True)
+        assert [type(answer) for answer in answers] == [NotLeaderError, NotLeaderError]
+        await scene.settle()
+        assert scene.run.scheduler is None, "the run is over"
+
+    play(test)
+
+
+def test_a_batch_is_as_large_as_its_topic_takes(play: Callable[..., None]) -> None:
+    async def test(scene: Scene) -> None:
+        scene.config = {"max_message_bytes": "20000"}
+        scene.partition.put(*[(0, b"%04d" % n * 250) for n in range(60)])
+        await asyncio.sleep(2)
+        assert scene.mover.moved == [b"%04d" % n * 250 for n in range(60)]
+        assert max(scene.mover.sizes) <= 20_000
+        assert len(scene.mover.sizes) < 10
+
+    play(test)
+
+
+def test_a_record_that_its_topic_refuses_waits_on_and_holds_up_no_other(play: Callable[..., None]) -> None:
+    async def test(scene: Scene) -> None:
+        scene.mover.refuses = [b"bad"]
+        scene.partition.put((0, b"a"), (0, b"bad"), (0, b"b"), (0, b"c"))
+        await asyncio.sleep(1)
+        assert sorted(value or b"" for value in scene.mover.moved) == [b"a", b"b", b"c"]
+        assert scene.troubles.total == 1
+        assert scene.run.scheduler is not None
+        assert scene.run.scheduler.summary()[::4] == (1, 1)
+        scene.mover.refuses = []
+        await asyncio.sleep(20)
+        assert scene.mover.moved[-1] == b"bad"
+
+    play(test)
+
+
+def test_what_fails_for_long_is_tried_seldom_and_counted(play: Callable[..., None]) -> None:
+    async def test(scene: Scene) -> None:
+        scene.mover.fails = [RequestTimedOutError() for _ in range(1_000)]
+        scene.partition.put((0, b"a"))
+        await asyncio.sleep(60)
+        assert 5 < scene.troubles.total < 20
+        scene.mover.fails = []
+        await asyncio.sleep(11)
+        assert scene.mover.moved == [b"a"]
+
+    play(test)
+
+
+def test_the_rest_of_a_lost_transaction_is_passed_over_and_nothing_else(
+    play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, marker = scheduler_run.read_committed, 2
+
+    def losing(partition: Any, offset: int, max_bytes: int, *, skips_lost: bool = False) -> Found:
+        """As if offset 0 belonged to a transaction that lost records, whose marker lies behind all of these."""
+        found = read(partition, offset, max_bytes)
+        if offset > 0:
+            return found
+        if not skips_lost:
+            return Found([], offset, TransactionDataLossError(marker_offset=marker))
+        return found._replace(batches=[item for item in found.batches if item[0].base_offset])
+
+    monkeypatch.setattr(scheduler_run, "read_committed", losing)
+
+    def before(partition: WaitingPartition) -> None:
+        for value in (b"lost", b"of another one", b"marker"):
+            partition.put((0, value))
+
+    async def test(scene: Scene) -> None:
+        await asyncio.sleep(1)
+        assert scene.mover.moved == [b"of another one", b"marker"]
+
+    play(test, before)
+
+
+def test_the_wait_for_an_open_transaction_does_not_spin(
+    play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+    visible_end = scheduler_run.visible_end
+
+    def before(partition: WaitingPartition) -> None:
+        def counted(_partition: Any) -> int:
+            nonlocal looks
+            looks += 1
+            return 1  # the second record belongs to a transaction that is open when the run begins
+
+        monkeypatch.setattr(scheduler_run, "visible_end", counted)
+        monkeypatch.setattr(scheduler_run, "read_committed", _up_to(scheduler_run.read_committed, 1))
+        partition.put((0, b"due"))
+        partition.put((0, b"open"))
+
+    async def test(scene: Scene) -> None:
+        await asyncio.sleep(10)
+        assert looks < 100
+        monkeypatch.setattr(scheduler_run, "visible_end", visible_end)
+
+    play(test, before)

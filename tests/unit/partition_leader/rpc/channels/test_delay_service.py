@@ -25,7 +25,7 @@ class Waiting:
         self.topic = topic
         self.cancelled: list[tuple[PartitionId, int]] = []
         replicas: Any = SimpleNamespace(find=self._find)
-        delays: Any = SimpleNamespace(cancel=self._cancel, summary=lambda _: Summary(3, 1_000, 2, 1))
+        delays: Any = SimpleNamespace(cancel=self._cancel, summary=lambda _: Summary(3, 1_000, 2, 1, 0))
         self.service = DelayService(replicas, delays)
 
     def _find(self, where: PartitionId) -> Any:

@@ -38,8 +38,11 @@ def visible_end(partition: LocalPartition) -> int:
     return partition.log.last_stable_offset(partition.high_watermark)
 
 
-def read_committed(partition: LocalPartition, offset: int, max_bytes: int) -> Found:
-    """Reads from the batch with `offset` on, at least one batch if there is one. Raises `StorageError`."""
+def read_committed(partition: LocalPartition, offset: int, max_bytes: int, *, skips_lost: bool = False) -> Found:
+    """Reads from the batch with `offset` on, at least one batch if there is one. Raises `StorageError`.
+
+    `skips_lost`: what is left of a transaction that lost records is left out like that of an aborted one.
+    """
     log, end = partition.log, visible_end(partition)
     offset = max(offset, log.log_start_offset)
     if offset >= end:
@@ -49,7 +52,7 @@ def read_committed(partition: LocalPartition, offset: int, max_bytes: int) -> Fo
     if not headers:  # a batch reaches above the end
         return Found([], offset)
     aborted = log.aborted_between(offset, headers[-1][0].next_offset)
-    lost = next((entry for entry in aborted if entry.lost), None)
+    lost = None if skips_lost else next((entry for entry in aborted if entry.lost), None)
     if lost is None:
         return Found(_delivered(headers, aborted), headers[-1][0].next_offset)
     before = [item for item in headers if item[0].next_offset <= lost.first_offset]

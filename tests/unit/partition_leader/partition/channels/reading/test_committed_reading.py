@@ -85,6 +85,16 @@ def test_a_transaction_that_lost_records_is_named_and_not_passed() -> None:
     play(scenario)
 
 
+def test_what_is_left_of_a_lost_transaction_can_be_left_out_alone() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        partition = await _marked(world, lost=True)
+        found = read_committed(partition, 0, 1 << 20, skips_lost=True)
+        assert [header.base_offset for header, _ in found.batches] == [0, 4]
+        assert (found.next_offset, found.loss) == (5, None)
+
+    play(scenario)
+
+
 def test_what_retention_has_deleted_is_passed_over() -> None:
     async def scenario(world: ChannelWorld) -> None:
         partition = await world.lead()
