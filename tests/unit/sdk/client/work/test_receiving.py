@@ -115,3 +115,26 @@ def test_a_process_that_was_frozen_hands_out_nothing_that_may_be_anothers(
         assert places == [first._held.place], "about what the caller has, the broker has the last word"
 
     at_work(cluster, work, max_in_flight=5)
+
+
+def test_an_idle_worker_asks_each_broker_six_times_a_minute(cluster: FakeCluster, channels: FakeChannels) -> None:
+    async def work(worker: Worker) -> None:
+        await worker.getmany(timeout_ms=2_000)
+        before = len(channels.receives)
+        assert await worker.getmany(timeout_ms=60_000) == []
+        assert len(channels.receives) - before <= 6 * len(BROKERS)
+
+    at_work(cluster, work)
+
+
+def test_a_partition_that_comes_to_a_broker_where_a_request_stands_is_asked_for_at_once(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    async def work(worker: Worker) -> None:
+        assert await worker.getmany(timeout_ms=5_000) == []
+        channels.fail_over(0, BROKERS[1])
+        append(cluster, [b"0"])
+        assert values(await worker.getmany(timeout_ms=1_000)) == [b"0"]
+        assert channels.most_granted <= worker.config.max_in_flight
+
+    at_work(cluster, work, {"metadata_max_age_ms": 500})
