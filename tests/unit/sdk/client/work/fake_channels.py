@@ -256,6 +256,7 @@ class FakeChannels:
                 delivery=entry.deliveries,
                 ack_wait_ms=wait_ms,
                 length=len(batch) if is_new else 0,
+                leader_epoch=self.cluster.epochs[number],
             )
         return b"".join(sent)
 
@@ -323,7 +324,11 @@ class FakeChannels:
         entry = part.entries.get(offset)
         if self.cluster.leaders[item.partition] != address:
             error = errors.NotLeaderError()
-        elif entry is None or entry.worker != worker or entry.deliveries != item.delivery:
+        elif (
+            entry is None
+            or entry.worker != worker
+            or (entry.deliveries, self.cluster.epochs[item.partition]) != (item.delivery, item.leader_epoch)
+        ):
             error = errors.NotOwnerError()
         if error is not None:
             reply.errors.add(
