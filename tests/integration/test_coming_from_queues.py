@@ -72,7 +72,7 @@ def test_nsq_dpub(run: Play) -> None:
             here.client.worker(here.topic, channel="billing") as worker,
         ):
             begun = time.monotonic()
-            await producer.send_and_wait(here.topic, value=b"later", delay_ms=2_000)
+            await (await producer.send(here.topic, value=b"later", delay_ms=2_000))
             await producer.send_and_wait(here.topic, value=b"now")
             assert await values(worker, 1) == [b"now"]
             assert await values(worker, 1) == [b"later"]

@@ -46,7 +46,7 @@ _NOT_KNOWN: Final = "no broker confirmed it in time: whether it is settled is no
 
 
 class _Lane(NamedTuple):
-    """Whose calls wait for each other."""
+    """Calls that wait for each other: so many of them are under way at once."""
 
     address: str
     has_rejections: bool

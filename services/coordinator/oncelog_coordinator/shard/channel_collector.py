@@ -54,8 +54,8 @@ class ChannelCollector:
 
 
 def _records_of(here: ChannelPartition) -> dict[str, int]:
-    kept = (here.settled, here.retried, here.pending, here.outdated)
-    return dict(zip(_KINDS, map(len, kept), strict=True))
+    counts = len(here.settled), len(here.retried), len(here.pending), len(here.outdated)
+    return dict(zip(_KINDS, counts, strict=True))
 
 
 def _bytes_of(here: ChannelPartition) -> int:

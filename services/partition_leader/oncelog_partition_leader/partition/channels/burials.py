@@ -2,8 +2,8 @@
 
 Rule 1: a letter that cannot be written is tried again after a pause that grows up to half a minute; its record stays BURYING,
         and no other record waits for it.
-Rule 2: a handler may wait for letters (`written`). It hears at once of a failure that lasts, such as a topic that does not
-        exist.
+Rule 2: a handler may wait for letters (`written`). A failure that lasts, such as a topic that does not exist, ends its
+        wait at once.
 """
 
 from __future__ import annotations
