@@ -25,7 +25,7 @@ class Toucher:
 
     def __init__(self, holding: Holding, settler: Settler, background: Context | None) -> None:
         self._background = background
-        """Where its calls are traced: nowhere, whoever starts the worker."""
+        """The context of its calls, which belong to no trace; None: nothing is traced."""
         self._holding = holding
         self._settler = settler
         self._task: asyncio.Task[None] | None = None

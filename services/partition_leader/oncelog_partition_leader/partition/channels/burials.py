@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 from oncelog.errors import OncelogError, RequestTimedOutError
 from oncelog.ports import WallClock
+from oncelog.trace.tracing import work_for
 from oncelog_partition_leader.core.channels.delivery import Delivery
 from oncelog_partition_leader.core.channels.settlement import Dead
 
@@ -110,6 +111,7 @@ class Burials:
             while self._due and not self._ended:
                 some, self._due = self._due[:_AT_ONCE], self._due[_AT_ONCE:]
                 await self._write(some)
+                work_for(())  # the next ones were rejected by other calls
         finally:
             self._running = False
 

@@ -7,6 +7,8 @@ import asyncio
 import pytest
 
 from oncelog import errors
+from oncelog.trace.tracing import NOBODY
+from oncelog.trace.transaction_span import inside_of
 from tests.unit.partition_leader.channel_world import CHANNEL_ID, ChannelWorld, channel, play, said
 
 
@@ -80,5 +82,25 @@ def test_delivery_counts_survive_the_leader() -> None:
         assert await world.values(max_wait_ms=1_000) == []
         reply, _ = await world.receive(max_wait_ms=10_000)
         assert [item.delivery for item in reply.records] == [2]
+
+    play(scenario)
+
+
+def test_what_is_written_for_later_settlements_is_no_part_of_the_first_ones_trace() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel())
+        await world.send(b"a", b"b")
+        await world.values(max_wait_ms=100)
+        world.coordinator.traces.clear()
+        world.coordinator.gate.clear()
+        with inside_of("00-" + "a" * 32 + "-" + "b" * 16 + "-01"):
+            first = asyncio.create_task(world.settle("w1", said(0)))
+            await asyncio.sleep(0.1)
+        second = asyncio.create_task(world.settle("w1", said(1)))
+        await asyncio.sleep(0.1)
+        world.coordinator.gate.set()
+        await asyncio.gather(first, second)
+        assert [trace[-3:] for trace in world.coordinator.traces] == ["-01", NOBODY]
 
     play(scenario)
