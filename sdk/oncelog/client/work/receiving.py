@@ -133,7 +133,8 @@ class Receiver:
         for grant in self.shares.next_grants():
             self._start(grant, leaders[grant.broker])
         for broker, partitions in leaders.items():
-            if broker in self._named and not {*partitions} <= {*self._named[broker]}:
+            named = self._named.get(broker, partitions)
+            if named != partitions and not {*partitions} <= {*named}:
                 self._renew(broker)
         self._set_timer()
 
