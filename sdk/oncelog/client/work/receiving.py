@@ -40,8 +40,9 @@ from oncelog.wire import methods
 from oncelog.wire.wire_errors import from_detail
 
 _GRACE_MS: Final = 2_000
-_PULSE_S: Final = 0.25
 """A broker may hear of a new channel, or topic, a little later than its creator."""
+_PULSE_S: Final = 0.25
+_LONGEST_ACK_WAIT_MS: Final = 43_200_000
 _LEAST_WAIT_MS: Final = 20
 """A broker that answers with nothing at once is not asked again at once."""
 
@@ -84,6 +85,8 @@ class Receiver:
         self._timer: asyncio.TimerHandle | None = None
         self._pulses: asyncio.TimerHandle | None = None
         self._seen_ms = 0
+        self._shortest_ack_wait_ms = _LONGEST_ACK_WAIT_MS
+        """Of the records that ever came."""
         self._is_kicked = False
         self._is_closed = False
         self._is_checking = False
@@ -242,6 +245,7 @@ class Receiver:
         found = []
         for item in records:
             record = item.record
+            self._shortest_ack_wait_ms = min(self._shortest_ack_wait_ms, item.ack_wait_ms)
             place = Place(record.partition, record.offset, item.delivery, item.leader_epoch)
             held = Held(place, broker, given_ms, item.ack_wait_ms, item.leader_epoch)
             earlier = self.holding.add(held)
@@ -296,6 +300,8 @@ class Receiver:
         """Rule 6."""
         now, seen = now_ms(), self._seen_ms
         self._seen_ms = now
+        if not is_unheard(now, seen, self._shortest_ack_wait_ms):
+            return  # of no record: this is asked for each message, so it must not look at all of them
         for held in [one for one in self.holding if is_unheard(now, seen, one.ack_wait_ms)]:
             if held.state is MessageState.WAITING:
                 held.moves(MessageIncident.TAKEN_AWAY)
