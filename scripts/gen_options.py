@@ -77,7 +77,7 @@ def _classes() -> Iterator[str]:
     of_client = {n: kind for n, kind in _fields(ClientConfig, *_NAMED_ITSELF).items() if n not in _fields(WorkerConfig)}
     yield _one(
         "WorkerOptions",
-        "TypedDict",
+        "TypedDict, Generic[ReadKey, ReadValue]",
         "Of `Client.worker`; see `oncelog.WorkerConfig`. Options of the client are for this one alone.",
         shared | of_client | _fields(WorkerConfig),
     )

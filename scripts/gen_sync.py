@@ -97,7 +97,7 @@ FACADES: Final[Mapping[str, tuple[str, tuple[Facade, ...]]]] = {
             ),
             Facade(
                 Worker,
-                "WorkerBase",
+                "WorkerBase[K, V]",
                 "A worker of a channel. See `oncelog.Worker`.",
                 left_out=("is_closed",),
             ),

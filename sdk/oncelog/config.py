@@ -38,6 +38,7 @@ EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 SKIP: Final = "skip"
 DELIVER: Final = "deliver"
+REJECT: Final = "reject"
 MAX_IN_FLIGHT: Final = 100_000
 """The most that one worker may ask for: a broker takes no more."""
 CHANNEL_OPTIONS: Final[Mapping[str, tuple[int, int] | type[bool] | type[str]]] = {
@@ -388,10 +389,28 @@ class WorkerConfig:
     """How a record is treated whose time to live has passed: `skip` acknowledges it unseen, `deliver` hands it out like
     any other.
     """
+    key_deserializer: Deserializer | None = None
+    """A function that makes a key of bytes or None; without it, keys are bytes or None. It is called when `message.key` is
+    read for the first time. What it returns is the type of keys for type checkers. Kafka: `key.deserializer`.
+    """
+    value_deserializer: Deserializer | None = None
+    """A function that makes a value of bytes or None; without it, values are bytes or None. It is called when
+    `message.value` is read for the first time. What it returns is the type of values for type checkers. Kafka:
+    `value.deserializer`.
+    """
+    undecodable: str = DELIVER
+    """How a record is treated that a deserializer refuses: `deliver` hands it out, and `message.key` or `message.value`
+    raises what the deserializer raised; `reject` rejects it unseen, so that it goes to the dead-letter topic with that as its
+    reason.
+    """
     max_bytes: int = 1 << 20
     """The most bytes of records in one answer of a broker; the first record always comes. Kafka: `fetch.max.bytes`."""
     max_uncompressed_batch_bytes: int = 64 << 20
     """A batch that says to be larger than this, unpacked, is refused rather than unpacked."""
+    trace_consumer_parent: str = "link"
+    """In a trace, `worker.processing(message)` is linked to where the record was created, or, with `message`, a part of the
+    record's own trace.
+    """
     ack_wait_ms: int | None = None
     """How long a worker may hold a record before it comes again, to whichever worker is free; 30 s by default. Kafka:
     `share.record.lock.duration.ms`.
@@ -419,6 +438,8 @@ class WorkerConfig:
         _within(self, "max_in_flight", 1, MAX_IN_FLIGHT)
         _within(self, "max_bytes", 1, _MAX_INT)
         _one_of(self, "expired", (SKIP, DELIVER))
+        _one_of(self, "undecodable", (DELIVER, REJECT))
+        _one_of(self, "trace_consumer_parent", ("link", "message"))
         start_time_ms(self.start)
         check_channel_options(self.channel_options)
 

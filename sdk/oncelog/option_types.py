@@ -97,7 +97,7 @@ class ConsumerOptions(ClientOptions, Generic[ReadKey, ReadValue], total=False):
     value_deserializer: Deserializer[ReadValue] | None
 
 
-class WorkerOptions(TypedDict, total=False):
+class WorkerOptions(TypedDict, Generic[ReadKey, ReadValue], total=False):
     """Of `Client.worker`; see `oncelog.WorkerConfig`. Options of the client are for this one alone."""
 
     client_id: str
@@ -125,8 +125,12 @@ class WorkerOptions(TypedDict, total=False):
     create: bool
     auto_touch: bool
     expired: str
+    key_deserializer: Deserializer[ReadKey] | None
+    value_deserializer: Deserializer[ReadValue] | None
+    undecodable: str
     max_bytes: int
     max_uncompressed_batch_bytes: int
+    trace_consumer_parent: str
     ack_wait_ms: int | None
     max_deliveries: int | None
     dead_letter_topic: str | None

@@ -148,6 +148,13 @@ def test_the_work_of_a_channel_is_seen(observed: LocalCluster) -> None:
             eventually(observed, "oncelog_channel_in_flight_records", 2, **channel)
             eventually(observed, "oncelog_channel_workers", 1, **channel)
             eventually(observed, "oncelog_channel_depth_records", 2, **channel)
+            assert total(observed, "oncelog_channel_state_channels") == 1
+            assert total(observed, "oncelog_channel_state_partitions") == 1
+            assert total(observed, "oncelog_channel_state_records", kind="settled") == 1, (
+                "one is held, a later one is done"
+            )
+            assert total(observed, "oncelog_channel_state_records", kind="retried") == 1
+            assert total(observed, "oncelog_channel_state_bytes") >= 2
     assert total(observed, "oncelog_channel_delivered_total", **channel) == 5
     assert total(observed, "oncelog_channel_redelivered_total", **channel) == 1
     assert total(observed, "oncelog_channel_acknowledged_total", **channel) == 1

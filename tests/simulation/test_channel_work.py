@@ -27,6 +27,7 @@ from tests.simulation.test_sdk import BAD_NETWORK
 
 TOPIC = "tasks"
 OUTPUT = "done"
+LETTERS = "letters"
 PARTITIONS = 2
 ACK_WAIT_MS = 4_000
 
@@ -45,6 +46,9 @@ class Judge:
     acknowledged_s: dict[int, float] = field(default_factory=dict)
     """When the first acknowledgement was confirmed."""
     delivered: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    dead: set[int] = field(default_factory=set)
+    """Those whose rejection was answered."""
+    letters: set[int] = field(default_factory=set)
     anomalies: list[str] = field(default_factory=list)
     is_ordered: bool = False
     """The channel keeps the order of keys."""
@@ -137,6 +141,9 @@ async def settle(message: ChannelMessage, judge: Judge, random: Random, name: st
             await asyncio.sleep(ACK_WAIT_MS / 2000)
             await message.ack()
             judge.acknowledged(value)
+        elif choice < 0.97:
+            await message.reject("bad")
+            judge.dead.add(value)
     except errors.NotOwnerError:
         pass
     except errors.OncelogError as error:
@@ -189,8 +196,15 @@ async def drain(client: Client, judge: Judge) -> None:
                 judge.acknowledged(int(message.value or b"0"))
 
 
+async def read_letters(client: Client, judge: Judge) -> None:
+    async with client.consumer(LETTERS, auto_offset_reset="earliest") as consumer:
+        ends = await consumer.end_offsets(consumer.assignment())
+        while any([await consumer.position(p) < end for p, end in ends.items()]):
+            judge.letters.update(int(record.value) for record in await consumer.getmany(timeout_ms=1_000))
+
+
 @pytest.mark.parametrize("seed", range(6))
-def test_nothing_acknowledged_comes_again_and_nothing_is_lost(seed: int) -> None:
+def test_nothing_acknowledged_or_rejected_comes_again_and_nothing_is_lost(seed: int) -> None:
     work_through_faults(seed, Judge())
 
 
@@ -206,8 +220,11 @@ def work_through_faults(seed: int, judge: Judge) -> None:
         await cluster.healthy()
         random = cluster.world.random("channels")
         async with cluster.client("writer", request_timeout_ms=700) as client:
-            await client.admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=3)
-            await client.admin.create_channel(TOPIC, "work", ack_wait_ms=ACK_WAIT_MS, order_by_key=judge.is_ordered)
+            for topic in (TOPIC, LETTERS):
+                await client.admin.create_topic(topic, partitions=PARTITIONS, replication_factor=3)
+            await client.admin.create_channel(
+                TOPIC, "work", ack_wait_ms=ACK_WAIT_MS, order_by_key=judge.is_ordered, dead_letter_topic=LETTERS
+            )
             cluster.world.set_plan(BAD_NETWORK)
             over = asyncio.Event()
             async with cluster.client("worker-a", request_timeout_ms=700) as one, cluster.client("worker-b") as other:
@@ -226,11 +243,15 @@ def work_through_faults(seed: int, judge: Judge) -> None:
             await drain(client, judge)
             described = await client.admin.describe_channel(TOPIC, "work")
             assert all(one.depth == 0 for one in described.partitions)
+            await read_letters(client, judge)
 
     with SimCluster(seed) as cluster:
         cluster.world.loop.run(main(cluster))
     assert not judge.anomalies, judge.anomalies[:5]
-    assert judge.written <= set(judge.acknowledged_s), f"lost: {sorted(judge.written - set(judge.acknowledged_s))[:10]}"
+    lost = judge.written - set(judge.acknowledged_s) - judge.letters
+    assert not lost, f"lost: {sorted(lost)[:10]}"
+    assert judge.dead <= judge.letters, "a rejection is answered when its letter is written"
+    assert judge.dead, "some were rejected"
     assert any(times > 1 for times in judge.delivered.values()), "something had to come again"
     assert len(judge.written) > 100
 

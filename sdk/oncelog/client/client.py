@@ -216,7 +216,9 @@ class Client(StaysHere):
         caller = Caller(context, self._metadata)
         return self._keep(Consumer(context, self._metadata, caller, load(ConsumerConfig, own, _SHARED), topics))
 
-    def worker(self, topic: str, *, channel: str, **config: Unpack[WorkerOptions]) -> Worker:
+    def worker(
+        self, topic: str, *, channel: str, **config: Unpack[WorkerOptions[ReadKey, ReadValue]]
+    ) -> Worker[ReadKey, ReadValue]:
         """A worker of a channel of this topic: the channel's workers share its records, record by record.
 
         See `WorkerConfig` for its options. The channel is made with the first read when it is not there, unless `create=False`.

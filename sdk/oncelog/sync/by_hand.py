@@ -10,6 +10,7 @@ Rule 3: a name that stands in a class here is not generated for the class that i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -44,7 +45,7 @@ from oncelog.client.work.worker import Worker as AsyncWorker
 from oncelog.sync.admin import Admin
 from oncelog.sync.loop import LoopThread, Wrapper, shared_thread
 from oncelog.types import TopicPartition
-from oncelog.value_types import NULL, K, Key, V, Value
+from oncelog.value_types import NULL, K, Key, V, Value, fills_up
 
 if TYPE_CHECKING:
     from oncelog.option_types import ConsumerOptions, ProducerOptions
@@ -278,7 +279,8 @@ class ConsumerBase(Wrapper[AsyncConsumer[K, V]], Generic[K, V]):
                 return
 
 
-class ChannelMessage(Wrapper[AsyncChannelMessage]):
+@fills_up
+class ChannelMessage(Wrapper[AsyncChannelMessage[K, V]], Generic[K, V]):
     """A record that a worker was given. See `oncelog.ChannelMessage`."""
 
     __slots__ = ()
@@ -304,14 +306,24 @@ class ChannelMessage(Wrapper[AsyncChannelMessage]):
         return self._inner.timestamp_ms
 
     @property
-    def key(self) -> bytes | None:
-        """The key, or None."""
+    def key(self) -> K:
+        """The key, or None. See `oncelog.ChannelMessage.key`; a deserializer runs in the caller's thread."""
         return self._inner.key
 
     @property
-    def value(self) -> bytes | None:
-        """The value, or None."""
+    def value(self) -> V:
+        """The value, or None. See `oncelog.ChannelMessage.value`; a deserializer runs in the caller's thread."""
         return self._inner.value
+
+    @property
+    def raw_key(self) -> bytes | None:
+        """The key's bytes, as they were sent, or None."""
+        return self._inner.raw_key
+
+    @property
+    def raw_value(self) -> bytes | None:
+        """The value's bytes, as they were sent, or None."""
+        return self._inner.raw_value
 
     @property
     def headers(self) -> tuple[tuple[str, bytes | None], ...]:
@@ -348,7 +360,7 @@ class ChannelMessage(Wrapper[AsyncChannelMessage]):
         return repr(self._inner)
 
 
-class WorkerBase(Wrapper[AsyncWorker]):
+class WorkerBase(Wrapper[AsyncWorker[K, V]], Generic[K, V]):
     """How a worker is made, and what it hands out and takes back."""
 
     def __new__(cls, *given: object, **options: object) -> Self:
@@ -356,12 +368,12 @@ class WorkerBase(Wrapper[AsyncWorker]):
         refuse_direct(AsyncWorker, "oncelog.SyncClient", "worker", given, options)
         return super().__new__(cls)
 
-    def __iter__(self) -> Iterator[ChannelMessage]:
+    def __iter__(self) -> Iterator[ChannelMessage[K, V]]:
         """Hands out messages until `close`."""
         while not self._inner.is_closed:
             yield from self.getmany(1, _POLL_MS)
 
-    def getmany(self, max_records: int | None = None, timeout_ms: int | None = None) -> list[ChannelMessage]:
+    def getmany(self, max_records: int | None = None, timeout_ms: int | None = None) -> list[ChannelMessage[K, V]]:
         """Up to `max_records` messages; waits for the first one, at most `timeout_ms`. See `oncelog.Worker.getmany`."""
         found = self._run(self._inner.getmany(max_records, timeout_ms))
         return [ChannelMessage(message, self._thread) for message in found]
@@ -374,7 +386,7 @@ class WorkerBase(Wrapper[AsyncWorker]):
         min_idle_ms: int = 0,
         from_offset: int = 0,
         max_records: int = 100,
-    ) -> list[ChannelMessage]:
+    ) -> list[ChannelMessage[K, V]]:
         """Takes records from other workers. See `oncelog.Worker.claim`."""
         found = self._run(
             self._inner.claim(
@@ -386,6 +398,10 @@ class WorkerBase(Wrapper[AsyncWorker]):
             )
         )
         return [ChannelMessage(message, self._thread) for message in found]
+
+    def processing(self, message: ChannelMessage[K, V]) -> contextlib.AbstractContextManager[None]:
+        """Gives the work on a record a span. See `oncelog.Worker.processing`."""
+        return self._inner.processing(message._inner)
 
     def ack(self, messages: Iterable[ChannelMessage]) -> None:
         """Acknowledges all of them, in one call for each broker. See `oncelog.Worker.ack`."""

@@ -300,32 +300,6 @@ class Consumer(ConsumerBase[K, V]):
         """
         return self._inner.processing(record)
 
-    def read_arrow(self, timeout_ms: int | None = None, include_headers: bool = False) -> pa.RecordBatch | None:
-        """The next rows of one partition as a `pyarrow.RecordBatch`, or None when none came within `timeout_ms`.
-
-        Columns: key, value, timestamp (us, UTC), partition, offset, topic, and on request headers.
-        """
-        return self._run(self._inner.read_arrow(timeout_ms, include_headers))
-
-    def arrow_batches(self, include_headers: bool = False) -> Iterator[pa.RecordBatch]:
-        """`read_arrow` without an end. The fast path: no work per row."""
-        return self._each(self._inner.arrow_batches(include_headers))
-
-    def read_range(
-        self,
-        partition: tuple[str, int],
-        start: int,
-        end: int,
-        include_headers: bool = False,
-        timeout_ms: int | None = None,
-        topic_id: str = "",
-    ) -> Iterator[pa.RecordBatch]:
-        """The rows with `start` <= offset < `end` of one partition, as `read_arrow` gives them, expired or not.
-        Replaces the assignment. Raises `RequestTimedOutError` when nothing comes for `timeout_ms`, and `UnknownTopicError`
-        when the topic was created again: while it is read, or since the caller learned `topic_id`.
-        """
-        return self._each(self._inner.read_range(partition, start, end, include_headers, timeout_ms, topic_id))
-
     def commit(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
@@ -380,16 +354,44 @@ class Consumer(ConsumerBase[K, V]):
         """End of what may be read: last stable offset under read_committed, else high watermark."""
         return self._run(self._inner.end_offsets(list(partitions)))
 
+    def read_arrow(self, timeout_ms: int | None = None, include_headers: bool = False) -> pa.RecordBatch | None:
+        """The next rows of one partition as a `pyarrow.RecordBatch`, or None when none came within `timeout_ms`.
+
+        Columns: key, value, timestamp (us, UTC), partition, offset, topic, and on request headers.
+        """
+        return self._run(self._inner.read_arrow(timeout_ms, include_headers))
+
+    def arrow_batches(self, include_headers: bool = False) -> Iterator[pa.RecordBatch]:
+        """`read_arrow` without an end. The fast path: no work per row."""
+        return self._each(self._inner.arrow_batches(include_headers))
+
+    def read_range(
+        self,
+        partition: tuple[str, int],
+        start: int,
+        end: int,
+        include_headers: bool = False,
+        timeout_ms: int | None = None,
+        topic_id: str = "",
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows with `start` <= offset < `end` of one partition, as `read_arrow` gives them, expired or not.
+
+        Replaces the assignment. Raises `RequestTimedOutError` when nothing comes for `timeout_ms`, and `UnknownTopicError`
+        when the topic was created again: while it is read, or since the caller learned `topic_id`.
+        """
+        return self._each(self._inner.read_range(partition, start, end, include_headers, timeout_ms, topic_id))
+
     @property
     def expired_count(self) -> int:
         """How many records were skipped, since their time to live had passed."""
         return self._inner.expired_count
 
 
-class Worker(WorkerBase):
+@fills_up
+class Worker(WorkerBase[K, V]):
     """A worker of a channel. See `oncelog.Worker`."""
 
-    def start(self) -> Worker:
+    def start(self) -> Worker[K, V]:
         """Finds or makes the channel, and asks for records. Idempotent; whatever reads does this by itself.
 
         Raises `UnknownTopicError`, `UnknownChannelError` with `create=False`, and what the controller refuses.
@@ -397,7 +399,7 @@ class Worker(WorkerBase):
         self._run(self._inner.start())
         return self
 
-    def __enter__(self) -> Worker:
+    def __enter__(self) -> Worker[K, V]:
         self._run(self._inner.__aenter__())
         return self
 
@@ -511,7 +513,9 @@ class Client(ClientBase):
         """
         return Consumer(self._call(self._inner.consumer, *topics, **config), self._thread)
 
-    def worker(self, topic: str, *, channel: str, **config: Unpack[WorkerOptions]) -> Worker:
+    def worker(
+        self, topic: str, *, channel: str, **config: Unpack[WorkerOptions[ReadKey, ReadValue]]
+    ) -> Worker[ReadKey, ReadValue]:
         """A worker of a channel of this topic: the channel's workers share its records, record by record.
 
         See `WorkerConfig` for its options. The channel is made with the first read when it is not there, unless `create=False`.

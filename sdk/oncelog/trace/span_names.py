@@ -34,6 +34,7 @@ QUIET_METHODS: Final = frozenset(
         "PartitionLeader.ReplicaStatus",
         "PartitionLeader.ReportBroker",
         "Coordinator.RenewTransaction",
+        "Channels.Receive",
     )
 )
 """Calls that come all the time, by themselves: they make no trace of their own."""
@@ -56,6 +57,8 @@ OPERATION_TYPE: Final = "messaging.operation.type"
 DESTINATION: Final = "messaging.destination.name"
 PARTITION: Final = "messaging.destination.partition.id"
 CONSUMER_GROUP: Final = "messaging.consumer.group.name"
+SUBSCRIPTION: Final = "messaging.destination.subscription.name"
+"""The channel."""
 CLIENT_ID: Final = "messaging.client.id"
 MESSAGE_COUNT: Final = "messaging.batch.message_count"
 
@@ -64,14 +67,26 @@ SEND: Final = "send"
 POLL: Final = "poll"
 PROCESS: Final = "process"
 COMMIT: Final = "commit"
+ACK: Final = "ack"
+NACK: Final = "nack"
+TOUCH: Final = "touch"
+REJECT: Final = "reject"
 
-_TYPES: Final = {CREATE: "create", SEND: "send", POLL: "receive", PROCESS: "process", COMMIT: "settle"}
+_TYPES: Final = {
+    CREATE: "create",
+    SEND: "send",
+    POLL: "receive",
+    PROCESS: "process",
+    **dict.fromkeys((COMMIT, ACK, NACK, TOUCH, REJECT), "settle"),
+}
 
 TRACEPARENT_HEADER: Final = "traceparent"
 
 
 def messaging(operation: str, topic: str, **more: str | int) -> dict[str, str | int | float | bool]:
-    """The attributes of a messaging span; `more`: `partition`, `group`, `client_id`, `count`. Empty ones are left out."""
+    """The attributes of a messaging span; `more`: `partition`, `group`, `channel`, `client_id`, `count`. Empty ones are left
+    out.
+    """
     found: dict[str, str | int | float | bool] = {
         MESSAGING_SYSTEM: ONCELOG,
         OPERATION_NAME: operation,
@@ -79,7 +94,13 @@ def messaging(operation: str, topic: str, **more: str | int) -> dict[str, str | 
     }
     if topic:
         found[DESTINATION] = topic
-    names = {"partition": PARTITION, "group": CONSUMER_GROUP, "client_id": CLIENT_ID, "count": MESSAGE_COUNT}
+    names = {
+        "partition": PARTITION,
+        "group": CONSUMER_GROUP,
+        "channel": SUBSCRIPTION,
+        "client_id": CLIENT_ID,
+        "count": MESSAGE_COUNT,
+    }
     for short, value in more.items():
         if value != "":
             found[names[short]] = value
@@ -114,6 +135,7 @@ TXN_GROUPS: Final = "oncelog.txn.groups"
 TXN_EPOCH: Final = "oncelog.txn.epoch"
 PRODUCER_ID: Final = "oncelog.producer.id"
 OFFSET: Final = "oncelog.offset"
+DELIVERIES: Final = "oncelog.deliveries"
 APPEND_BYTES: Final = "oncelog.append.bytes"
 APPEND_BATCHES: Final = "oncelog.append.batches"
 LEADER_EPOCH: Final = "oncelog.leader.epoch"

@@ -25,6 +25,7 @@ from oncelog_coordinator.rpc.group_service import GroupService
 from oncelog_coordinator.rpc.offset_service import OffsetService
 from oncelog_coordinator.rpc.shard_registry import NodeShards
 from oncelog_coordinator.rpc.transaction_service import TransactionService, register
+from oncelog_coordinator.shard.channel_collector import ChannelCollector
 from oncelog_coordinator.shard.coordinator_metrics import CoordinatorCollector, CoordinatorMetrics
 from oncelog_coordinator.shard.drainer import CoordinatorDrain
 from oncelog_coordinator.shard.group_collector import GroupCollector
@@ -95,6 +96,7 @@ class CoordinatorNode:
         )
         ports.metrics.collect_with(CoordinatorCollector(self._clock, owned, self._producer_ids).collect)
         ports.metrics.collect_with(GroupCollector(owned).collect)
+        ports.metrics.collect_with(ChannelCollector(owned).collect)
         self._lag = LagWatch(
             ports.transport,
             self.view,

@@ -32,7 +32,7 @@ _CORE = "unit/partition_leader/core/channels/"
 _SHELL = "unit/partition_leader/partition/channels/"
 _KEPT = "unit/coordinator/core/channels/test_channel_table.py::"
 _WALK = "property/test_channel_delivery.py::test_a_channel_keeps_its_promises"
-_WORK = "simulation/test_channel_work.py::test_nothing_acknowledged_comes_again_and_nothing_is_lost"
+_WORK = "simulation/test_channel_work.py::test_nothing_acknowledged_or_rejected_comes_again_and_nothing_is_lost"
 _IN_ORDER = "simulation/test_channel_work.py::test_no_record_comes_after_a_later_one_of_its_key"
 _TRANSACT = "simulation/test_channel_work.py::test_with_acknowledgements_in_transactions_each_output_is_there_once"
 _OVERTAKES = """elif to is _S.SETTLING and self.keys is not None and entry.key >= 0:

@@ -10,6 +10,7 @@ from typing import Any, cast
 from oncelog.core.batch.batch import decode_batch, encode_batch, iter_batches
 from oncelog.core.batch.header import BatchHeader, partition_tag, read_header
 from oncelog.errors import FencedLeaderEpochError, InvalidRequestError, NetworkError, NotLeaderError, OncelogError
+from oncelog.trace.trace_context import TRACEPARENT
 from oncelog.types import BrokerRef, Buffer, PartitionId
 from oncelog.v1 import channel_pb2 as pb
 from oncelog.v1 import coordinator_pb2 as co
@@ -74,6 +75,8 @@ class FakeCoordinator:
     def __init__(self) -> None:
         self.kept: dict[tuple[str, int], KeptState] = {}
         self.calls: list[tuple[str, Any]] = []
+        self.traces: list[str] = []
+        """The context of each call."""
         self.before: list[OncelogError | None] = []
         """Errors of the next calls, which have done nothing."""
         self.after: list[OncelogError | None] = []
@@ -90,6 +93,7 @@ class FakeCoordinator:
 
     async def serve(self, method: str, request: Any) -> Any:
         self.calls.append((method, request))
+        self.traces.append(TRACEPARENT.get())
         await self.gate.wait()
         if self.before and (error := self.before.pop(0)) is not None:
             raise error

@@ -62,6 +62,17 @@ async def read(client: oncelog.Client) -> None:
     assert_type(loose, oncelog.Consumer[bytes | None, Any])
 
 
+async def work(client: oncelog.Client) -> None:
+    assert_type(client.worker("t", channel="c"), oncelog.Worker[bytes | None, bytes | None])
+    async with client.worker("t", channel="c", value_deserializer=decode) as worker:
+        assert_type(worker, oncelog.Worker[bytes | None, Order | None])
+        async for message in worker:
+            assert_type(message, oncelog.ChannelMessage[bytes | None, Order | None])
+            assert_type(message.value, Order | None)
+            await message.ack()
+        await worker.ack(await worker.getmany())
+
+
 async def write(client: oncelog.Client) -> None:
     assert_type(client.producer(linger_ms=5), oncelog.Producer[Sendable, Sendable])
     async with client.producer(value_serializer=encode, transactional_id="t") as producer:
@@ -97,6 +108,11 @@ def without_a_loop(client: oncelog.SyncClient) -> None:
         assert_type(consumer.getmany(), oncelog.Records[bytes | None, Order | None])
         if (one := consumer.getone()) is not None:
             assert_type(one.value, Order | None)
+    with client.worker("t", channel="c", value_deserializer=decode) as worker:
+        assert_type(worker, sync.Worker[bytes | None, Order | None])
+        for message in worker:
+            assert_type(message.value, Order | None)
+            message.ack()
     assert_type(client.producer(), sync.Producer[Sendable, Sendable])
     with client.producer(value_serializer=encode, transactional_id="t") as producer:
         assert_type(producer, sync.Producer[Sendable, Order])

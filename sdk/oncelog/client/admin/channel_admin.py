@@ -253,11 +253,11 @@ class ChannelAdmin(AdminBase):
         reply = await self._caller.to_leader(where, methods.CLAIM, request)
         claimed = [ClaimedMessages(i.partition, i.first_offset, i.last_offset, i.delivery) for i in reply.records]
         if claimed:
-            await self._settle_claimed(where, request, claimed, then, reason)
+            await self._settle_claimed(where, request, reply.records, then, reason)
         return claimed
 
     async def _settle_claimed(
-        self, where: PartitionId, claim: ch.ClaimRequest, claimed: list[ClaimedMessages], then: str, reason: str
+        self, where: PartitionId, claim: ch.ClaimRequest, claimed: Iterable[ch.ReceivedRecords], then: str, reason: str
     ) -> None:
         """Settles claimed records. Raises why it could not: then they come again after the deadline of the claim."""
         request = ch.SettleRequest(
@@ -272,7 +272,8 @@ class ChannelAdmin(AdminBase):
                 partition=item.partition,
                 first_offset=item.first_offset,
                 last_offset=item.last_offset,
-                delivery=item.deliveries,
+                delivery=item.delivery,
+                leader_epoch=item.leader_epoch,
                 verdict=_VERDICTS[then],
                 reason=reason if then == "reject" else "",
             )

@@ -14,10 +14,11 @@ from asyncio import Lock
 from collections.abc import AsyncIterator, Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic
+from typing import Generic
 
 from oncelog import errors
-from oncelog.client.consume.arrow_reader import ArrowReader
+from oncelog.client.consume.arrow.arrow_reader import ArrowReader
+from oncelog.client.consume.arrow.arrow_reading import ArrowReading
 from oncelog.client.consume.assignment import Assignment
 from oncelog.client.consume.expired_records import CountsExpired
 from oncelog.client.consume.fetched_records import ConsumerRecord, Records
@@ -30,7 +31,7 @@ from oncelog.client.consume.group.one_reader import OneReader
 from oncelog.client.consume.group_offsets import GroupOffsets
 from oncelog.client.consume.handout import Handout
 from oncelog.client.consume.observe.read_trace import read_observer
-from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, as_partition, as_partitions
+from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, as_partitions
 from oncelog.client.consume.polling import Polling
 from oncelog.client.consume.positions import Positions
 from oncelog.client.consume.record_reader import RecordReader
@@ -41,18 +42,15 @@ from oncelog.client.home.made_by_client import refuse_direct
 from oncelog.client.home.pace import Pace
 from oncelog.client.home.stays_here import StaysHere
 from oncelog.client.routing.calls import Caller
-from oncelog.client.routing.metadata import Metadata, created_again
+from oncelog.client.routing.metadata import Metadata
 from oncelog.config import ConsumerConfig
 from oncelog.core.consume.consumer import Cursor
 from oncelog.types import TopicPartition
 from oncelog.value_types import K, V, fills_up
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 @fills_up
-class Consumer(Seeking, CountsExpired, StaysHere, Generic[K, V]):
+class Consumer(Seeking, ArrowReading, CountsExpired, StaysHere, Generic[K, V]):
     """See the module. Made by `Client.consumer(...)`; use it with `async with`."""
 
     def __new__(cls, *given: object, **options: object) -> Consumer[K, V]:
@@ -324,51 +322,6 @@ class Consumer(Seeking, CountsExpired, StaysHere, Generic[K, V]):
         single messages, and demos. Without tracing it does nothing.
         """
         return self._observer.processing(record)
-
-    # ------------------------------------------------------------ Arrow
-
-    async def read_arrow(self, timeout_ms: int | None = None, include_headers: bool = False) -> pa.RecordBatch | None:
-        """The next rows of one partition as a `pyarrow.RecordBatch`, or None when none came within `timeout_ms`.
-
-        Columns: key, value, timestamp (us, UTC), partition, offset, topic, and on request headers.
-        """
-        await self._ensure_assigned()
-        self._records.fetch_again()
-        with self._alone():
-            return await self._polling.until(lambda: self._arrow.next_rows(include_headers), timeout_ms)
-
-    async def arrow_batches(self, include_headers: bool = False) -> AsyncIterator[pa.RecordBatch]:
-        """`read_arrow` without an end. The fast path: no work per row."""
-        while not self._closing.is_begun:
-            rows = await self.read_arrow(1_000, include_headers)
-            if rows is not None:
-                yield rows
-
-    async def read_range(
-        self,
-        partition: tuple[str, int],
-        start: int,
-        end: int,
-        include_headers: bool = False,
-        timeout_ms: int | None = None,
-        topic_id: str = "",
-    ) -> AsyncIterator[pa.RecordBatch]:
-        """The rows with `start` <= offset < `end` of one partition, as `read_arrow` gives them, expired or not.
-        Replaces the assignment. Raises `RequestTimedOutError` when nothing comes for `timeout_ms`, and `UnknownTopicError`
-        when the topic was created again: while it is read, or since the caller learned `topic_id`.
-        """
-        where = as_partition(partition)
-        if topic_id:
-            await self._metadata.topic_known_as(where.topic, topic_id, self._context.deadline_ms())
-        await self.assign([where])
-        cursor = self._cursor(where)
-        if topic_id not in ("", cursor.id.topic_id):
-            raise created_again(*where)
-        self.seek(where, start)
-        wait_ms = self._context.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        async with contextlib.aclosing(self._arrow.read_range(cursor, end, wait_ms, include_headers)) as found:
-            async for rows in found:
-                yield rows
 
     # ------------------------------------------------------------ committed offsets
 

@@ -2,20 +2,27 @@
 
 Rule 1: it is settled once: after `ack`, `nack` or `reject` every further word raises `IllegalStateError`. A word that the
         broker refused, or whose outcome is not known, may be said again.
-Rule 2: a word returns when the broker has done what it says, durably. Words that are said meanwhile go together, in one call.
+Rule 2: key and value are deserialized when they are read for the first time. What a deserializer raises is raised there, each
+        time, and settles nothing: the record is still the worker's, to be rejected for example.
+Rule 3: a word returns when the broker has done what it says, durably. Words that are said meanwhile go together, in one call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Generic, Protocol
 
 from oncelog.client.consume.fetched_records import ConsumerRecord
 from oncelog.client.home.stays_here import StaysHere
+from oncelog.config import WorkerConfig
 from oncelog.core.work.holding import Held
 from oncelog.core.work.settlements import CHANNEL_PAUSE, NACK_DELAY_MS_MAX, REASON_CHARACTERS_MAX, Said, Verdict
 from oncelog.errors import InvalidDelayError, InvalidRequestError
 from oncelog.v1 import coordinator_pb2 as co
+from oncelog.value_types import Deserializer, K, V, fills_up
+
+_UNREAD: Final[Any] = object()
+"""The deserializer has not made it yet."""
 
 
 class Settles(Protocol):
@@ -30,23 +37,29 @@ class Settles(Protocol):
         ...
 
 
-class ChannelMessage(StaysHere):
+@fills_up
+class ChannelMessage(StaysHere, Generic[K, V]):
     """See the module. `deliveries`: how often the record has been delivered, this time included."""
 
     __slots__ = (
+        "_config",
         "_held",
+        "_key",
+        "_value",
         "_worker",
         "deliveries",
         "headers",
-        "key",
         "offset",
         "partition",
+        "raw_key",
+        "raw_value",
         "timestamp_ms",
         "topic",
-        "value",
     )
 
-    def __init__(self, record: ConsumerRecord[bytes | None, bytes | None], held: Held, worker: Settles) -> None:
+    def __init__(
+        self, record: ConsumerRecord[bytes | None, bytes | None], held: Held, worker: Settles, config: WorkerConfig
+    ) -> None:
         self.topic: str = record.topic
         """The topic's name."""
         self.partition: int = record.partition
@@ -55,16 +68,35 @@ class ChannelMessage(StaysHere):
         """The record's offset."""
         self.timestamp_ms: int = record.timestamp_ms
         """Milliseconds since 1970."""
-        self.key: bytes | None = record.key
-        """The key; None: the record has none."""
-        self.value: bytes | None = record.value
-        """The value; None: a null."""
+        self.raw_key: bytes | None = record.key
+        """The key's bytes, as they were sent; None: the record has none."""
+        self.raw_value: bytes | None = record.value
+        """The value's bytes, as they were sent; None: a null."""
         self.headers: tuple[tuple[str, bytes | None], ...] = record.headers
         """Names and values, in order."""
         self.deliveries: int = held.place.delivery
         """How often the record has been delivered, this time included."""
         self._held = held
         self._worker = worker
+        self._config = config
+        self._key: Any = record.key if config.key_deserializer is None else _UNREAD
+        self._value: Any = record.value if config.value_deserializer is None else _UNREAD
+
+    @property
+    def key(self) -> K:
+        """The key; None: the record has none. With a `key_deserializer` what that makes of it, and raises what that raises."""
+        if self._key is _UNREAD:
+            self._key = _read(self._config.key_deserializer, self.raw_key)
+        found: K = self._key
+        return found
+
+    @property
+    def value(self) -> V:
+        """The value; None: a null. With a `value_deserializer` what that makes of it, and raises what that raises."""
+        if self._value is _UNREAD:
+            self._value = _read(self._config.value_deserializer, self.raw_value)
+        found: V = self._value
+        return found
 
     @property
     def state(self) -> str:
@@ -90,8 +122,10 @@ class ChannelMessage(StaysHere):
         await self._worker._say((self,), Said(Verdict.TOUCH))
 
     async def reject(self, reason: str = "") -> None:
-        """It can never be done: it is dead at once, and goes to the channel's dead-letter topic, with the reason. Raises
-        as `ack`.
+        """It can never be done: it is dead at once, and goes to the channel's dead-letter topic, with the reason.
+
+        Returns when its letter is written there: from then on it never comes again, whatever fails. Raises as `ack`, and why
+        the letter cannot be written (`UnknownTopicError` for a topic that does not exist): then the broker goes on trying.
         """
         if len(reason) > REASON_CHARACTERS_MAX:
             raise InvalidRequestError(f"a reason has at most {REASON_CHARACTERS_MAX} characters", given=len(reason))
@@ -99,9 +133,17 @@ class ChannelMessage(StaysHere):
 
     def __repr__(self) -> str:
         return (
-            f"ChannelMessage(topic={self.topic!r}, partition={self.partition}, offset={self.offset}, key={self.key!r},"
+            f"ChannelMessage(topic={self.topic!r}, partition={self.partition}, offset={self.offset}, key={self.raw_key!r},"
             f" deliveries={self.deliveries}, state={self.state!r})"
         )
+
+
+def _read(deserializer: Deserializer | None, data: bytes | None) -> Any:
+    assert deserializer is not None
+    try:
+        return deserializer(data)
+    except StopIteration as error:  # it would look like the end of whatever the caller is in
+        raise RuntimeError("a deserializer raised StopIteration") from error
 
 
 def nack_of(delay_ms: int | None) -> Said:

@@ -7,14 +7,16 @@ Rule 2: what passes is tried again and not seen. What does not is raised to a re
 Rule 3: an unknown channel may be a new one of which the broker has not heard. So brokers are asked for it by name before
         it counts as gone.
 Rule 4: a record whose deadline has passed counts no more, and neither does one whose partition another broker leads by now.
-Rule 5: a process that was frozen may have been given up by its brokers, whatever its records' deadlines say: what it has not
+Rule 5: a request names the partitions that its broker led when it was sent. When a partition comes to a broker where a request
+        stands, that request is ended by a newer one that allows nothing, and the next one names them all.
+Rule 6: a process that was frozen may have been given up by its brokers, whatever its records' deadlines say: what it has not
         handed out by then is not handed out any more.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Final
 
 from oncelog import errors
@@ -31,6 +33,7 @@ from oncelog.core.work.holding import Held, Holding
 from oncelog.core.work.message_states import MessageIncident, MessageState
 from oncelog.core.work.settlements import Place
 from oncelog.core.work.shares import Grant, Shares
+from oncelog.trace import tracing
 from oncelog.types import Buffer
 from oncelog.v1 import channel_pb2 as ch
 from oncelog.wire import methods
@@ -39,6 +42,7 @@ from oncelog.wire.wire_errors import from_detail
 _GRACE_MS: Final = 2_000
 """A broker may hear of a new channel, or topic, a little later than its creator."""
 _PULSE_S: Final = 0.25
+_LONGEST_ACK_WAIT_MS: Final = 43_200_000
 _LEAST_WAIT_MS: Final = 20
 """A broker that answers with nothing at once is not asked again at once."""
 
@@ -74,11 +78,15 @@ class Receiver:
         self.worker: Settles | None = None
         self.asked: dict[str, None] = {}
         """Every broker that knows this worker."""
+        self._background = tracing.background(context.tracer)
         self._tasks: dict[asyncio.Task[None], str] = {}
         self._empty: dict[str, asyncio.Task[None]] = {}  # requests that allow nothing, by broker
+        self._named: dict[str, list[int]] = {}  # the partitions of the request that stands, by broker
         self._timer: asyncio.TimerHandle | None = None
         self._pulses: asyncio.TimerHandle | None = None
         self._seen_ms = 0
+        self._shortest_ack_wait_ms = _LONGEST_ACK_WAIT_MS
+        """Of the records that ever came."""
         self._is_kicked = False
         self._is_closed = False
         self._is_checking = False
@@ -127,6 +135,10 @@ class Receiver:
         self.shares.set_brokers(leaders)
         for grant in self.shares.next_grants():
             self._start(grant, leaders[grant.broker])
+        for broker, partitions in leaders.items():
+            named = self._named.get(broker, partitions)
+            if named != partitions and not {*partitions} <= {*named}:
+                self._renew(broker)
         self._set_timer()
 
     def _set_timer(self) -> None:
@@ -142,21 +154,41 @@ class Receiver:
             standing.cancel()
         self.shares.asked(grant)
         self.asked[grant.broker] = None
-        task = asyncio.get_running_loop().create_task(self._ask(grant, partitions), name="oncelog-receive")
-        self._tasks[task] = grant.broker
+        self._named[grant.broker] = partitions
+        task = self._spawn(self._ask(grant, partitions), grant.broker)
         if grant.max_in_flight == 0:
             self._empty[grant.broker] = task
+
+    def _spawn(self, work: Coroutine[object, None, None], broker: str = "") -> asyncio.Task[None]:
+        background = None if self._background is None else self._background.copy()
+        task = asyncio.get_running_loop().create_task(work, name="oncelog-receive", context=background)
+        self._tasks[task] = broker
         task.add_done_callback(self._done)
+        return task
+
+    def _renew(self, broker: str) -> None:
+        """Rule 5."""
+        partitions = self._named.pop(broker)
+
+        async def end() -> None:
+            try:
+                await self._call(Grant(broker, 0, 0), partitions)
+            except errors.OncelogError:
+                pass  # the request that stands there meets it too
+
+        self._spawn(end())
 
     def _done(self, task: asyncio.Task[None]) -> None:
         broker = self._tasks.pop(task)
         if self._empty.get(broker) is task:
             del self._empty[broker]
+        if broker not in self._tasks.values():
+            self._named.pop(broker, None)
         if not task.cancelled():
             task.result()  # a defect of ours goes to the loop's exception handler
         self.kick()
 
-    async def _ask(self, grant: Grant, partitions: list[int]) -> None:
+    async def _call(self, grant: Grant, partitions: list[int]) -> tuple[ch.ReceiveReply, Buffer]:
         request = ch.ReceiveRequest(
             topic_id=self.channel.topic_id,
             channel=self.channel.channel,
@@ -168,9 +200,12 @@ class Receiver:
             max_wait_ms=grant.wait_ms,
         )
         timeout_ms = grant.wait_ms + self._context.config.request_timeout_ms
+        return await methods.RECEIVE.call(self._context.transport, grant.broker, request, timeout_ms)
+
+    async def _ask(self, grant: Grant, partitions: list[int]) -> None:
         asked_ms = now_ms()
         try:
-            reply, payload = await methods.RECEIVE.call(self._context.transport, grant.broker, request, timeout_ms)
+            reply, payload = await self._call(grant, partitions)
             answer = self._reader.read(reply, payload, self._context.clock.now_ms())
         except errors.OncelogError as error:
             self.shares.answered(grant.broker, 0)
@@ -210,12 +245,13 @@ class Receiver:
         found = []
         for item in records:
             record = item.record
+            self._shortest_ack_wait_ms = min(self._shortest_ack_wait_ms, item.ack_wait_ms)
             place = Place(record.partition, record.offset, item.delivery, item.leader_epoch)
             held = Held(place, broker, given_ms, item.ack_wait_ms, item.leader_epoch)
             earlier = self.holding.add(held)
             if earlier is not None:
                 self._outdated.append(earlier)
-            found.append(ChannelMessage(record, held, self.worker))
+            found.append(ChannelMessage(record, held, self.worker, self._config))
         if found:
             self.on_taken()
         return found
@@ -252,7 +288,7 @@ class Receiver:
             self.shares.let_go(held.broker)
 
     def _is_ours(self, message: ChannelMessage) -> bool:
-        """Rules 4 and 5."""
+        """Rules 4 and 6."""
         held = message._held
         self._look_at_clock()
         leader = self._partitions.leader(message.partition)
@@ -263,9 +299,11 @@ class Receiver:
         return False
 
     def _look_at_clock(self) -> None:
-        """Rule 5."""
+        """Rule 6."""
         now, seen = now_ms(), self._seen_ms
         self._seen_ms = now
+        if not is_unheard(now, seen, self._shortest_ack_wait_ms):
+            return  # of no record: this is asked for each message, so it must not look at all of them
         for held in [one for one in self.holding if is_unheard(now, seen, one.ack_wait_ms)]:
             if held.state is MessageState.WAITING:
                 held.moves(MessageIncident.TAKEN_AWAY)
@@ -299,9 +337,7 @@ class Receiver:
             finally:
                 self._is_checking = False
 
-        task = asyncio.get_running_loop().create_task(look(), name="oncelog-channel-lookup")
-        self._tasks[task] = ""
-        task.add_done_callback(self._done)
+        self._spawn(look())
 
     def _end(self, error: errors.OncelogError) -> None:
         """Nothing comes any more."""

@@ -1,6 +1,7 @@
 """Sends settlements to brokers, and wakes the callers when they are confirmed.
 
-Rule 1: what waits for a broker goes in one call, at once: no timer. Meanwhile the next words gather.
+Rule 1: what waits for a broker goes in one call, at once: no timer. Meanwhile the next words gather. Rejections have calls of
+        their own: they are answered when their dead letters are written, and nothing else waits for that.
 Rule 2: a call whose outcome is not known is repeated until `default_api_timeout_ms`: the broker knows a copy by its
         records, which are settled then. Where the leader has changed, only acknowledgements go to the new one
         (`judge_at_new_leader`).
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from oncelog import errors
 from oncelog.client.home.context import Context, now_ms
@@ -32,14 +33,23 @@ from oncelog.core.work.settlements import (
     judge_at_new_leader,
     refusal_of,
 )
+from oncelog.trace.trace_context import TRACEPARENT
+from oncelog.trace.tracing import work_for
 from oncelog.v1 import channel_pb2 as ch
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.wire import methods
 from oncelog.wire.wire_errors import from_detail
 
 _MOST_CALLS: Final = 4
-"""The most calls that are under way to one broker."""
+"""The most calls that are under way to one broker, and as many more with rejections."""
 _NOT_KNOWN: Final = "no broker confirmed it in time: whether it is settled is not known; say it again"
+
+
+class _Lane(NamedTuple):
+    """Calls that wait for each other: so many of them are under way at once."""
+
+    address: str
+    has_rejections: bool
 
 
 class _Waiting:
@@ -68,13 +78,15 @@ class _Waiting:
 class _Word:
     """One record's, on its way."""
 
-    __slots__ = ("deadline_ms", "held", "may_be_copy", "said", "waiting")
+    __slots__ = ("deadline_ms", "held", "may_be_copy", "said", "trace", "waiting")
 
-    def __init__(self, held: Held, said: Said, waiting: _Waiting, deadline_ms: int) -> None:
+    def __init__(self, held: Held, said: Said, waiting: _Waiting, deadline_ms: int, trace: str) -> None:
         self.held = held
         self.said = said
         self.waiting = waiting
         self.deadline_ms = deadline_ms
+        self.trace = trace
+        """The context of the span to which its calls belong; empty: none is traced."""
         self.may_be_copy = False
 
 
@@ -92,10 +104,11 @@ class Settler:
         self._holding = holding
         self._worker_id = worker_id
         self._over = over
+        self._is_traced = context.tracer is not None
         self._queue: list[_Word] = []
         self._under_way = 0
         self._attempts = 0
-        self._calls: dict[str, int] = {}
+        self._calls: dict[_Lane, int] = {}
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._is_kicked = False
         self._retry: asyncio.TimerHandle | None = None
@@ -118,12 +131,13 @@ class Settler:
             _check_open(held)
         deadline_ms = self._context.deadline_ms()
         waiting = _Waiting(len(records))
+        trace = TRACEPARENT.get() if self._is_traced else ""
         for held in records:
             if said.verdict is Verdict.TOUCH:
                 held.is_touched = True
             else:
                 held.moves(MessageIncident.VERDICT)
-            self._queue.append(_Word(held, said, waiting, deadline_ms))
+            self._queue.append(_Word(held, said, waiting, deadline_ms, trace))
         if not records:
             waiting.future.set_result(None)
         self._kick()
@@ -162,22 +176,24 @@ class Settler:
         """Rule 1."""
         self._is_kicked = False
         rest: list[_Word] = []
-        chosen: dict[str, list[_Word]] = {}
+        chosen: dict[_Lane, list[_Word]] = {}
+        is_leaderless = False
         waiting, self._queue = self._queue, []
         for word in waiting:
             if self._is_over_by_new_leader(word):
                 continue
-            address = self._partitions.leader(word.held.place.partition)
-            words = chosen.setdefault(address, [])
-            if address and self._calls.get(address, 0) < _MOST_CALLS and len(words) < MOST_RECORDS:
+            lane = _Lane(self._partitions.leader(word.held.place.partition), word.said.verdict is Verdict.REJECT)
+            is_leaderless = is_leaderless or not lane.address
+            words = chosen.setdefault(lane, [])
+            if lane.address and self._calls.get(lane, 0) < _MOST_CALLS and len(words) < MOST_RECORDS:
                 words.append(word)
             else:
                 rest.append(word)
         self._queue = [*rest, *self._queue]
-        for address, words in chosen.items():
+        for lane, words in chosen.items():
             if words:
-                self._start(address, words)
-        if chosen.get("") is not None:
+                self._start(lane, words)
+        if is_leaderless:
             self._try_later([], errors.LeaderNotAvailableError())
         self._look_idle()
 
@@ -194,16 +210,16 @@ class Settler:
             self._not_ours(word)
         return fate is not None
 
-    def _start(self, address: str, words: list[_Word]) -> None:
-        self._calls[address] = self._calls.get(address, 0) + 1
+    def _start(self, lane: _Lane, words: list[_Word]) -> None:
+        self._calls[lane] = self._calls.get(lane, 0) + 1
         self._under_way += 1
-        task = asyncio.get_running_loop().create_task(self._send(address, words), name="oncelog-settle")
+        task = asyncio.get_running_loop().create_task(self._send(lane.address, words), name="oncelog-settle")
         self._tasks[task] = None
-        task.add_done_callback(lambda done: self._done(address, done))
+        task.add_done_callback(lambda done: self._done(lane, done))
 
-    def _done(self, address: str, task: asyncio.Task[None]) -> None:
+    def _done(self, lane: _Lane, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task, None)
-        self._calls[address] -= 1
+        self._calls[lane] -= 1
         self._under_way -= 1
         if not task.cancelled():
             task.result()  # a defect of ours goes to the loop's exception handler
@@ -219,6 +235,8 @@ class Settler:
         items = items_of((word.held.place, word.said) for word in words)
         deadline_ms = max(word.deadline_ms for word in words)
         sent_ms = now_ms()
+        if self._is_traced:
+            work_for([word.trace for word in words])
         try:
             reply = await self._call(address, [_item(item) for item in items], deadline_ms)
         except asyncio.CancelledError:

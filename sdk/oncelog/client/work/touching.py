@@ -8,6 +8,7 @@ Rule 2: what a touch fails with is not told: a record that was lost says so when
 from __future__ import annotations
 
 import asyncio
+from contextvars import Context
 from typing import Final
 
 from oncelog import errors
@@ -25,7 +26,9 @@ _PAUSE_MS: Final = 200
 class Toucher:
     """See the module. One per worker."""
 
-    def __init__(self, holding: Holding, settler: Settler) -> None:
+    def __init__(self, holding: Holding, settler: Settler, background: Context | None) -> None:
+        self._background = background
+        """The context of its calls, which belong to no trace; None: nothing is traced."""
         self._holding = holding
         self._settler = settler
         self._task: asyncio.Task[None] | None = None
@@ -34,7 +37,8 @@ class Toucher:
 
     def begin(self) -> None:
         """Touches from now on."""
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="oncelog-touch")
+        loop = asyncio.get_running_loop()
+        self._task = loop.create_task(self._run(), name="oncelog-touch", context=self._background)
 
     def wake(self) -> None:
         """Records have come."""

@@ -10,16 +10,18 @@ Rule 1: a record that was acknowledged never comes again. One that was not comes
 Rule 2: a worker holds at most `max_in_flight` records of all brokers together, those included that have come and were not
         handed out yet. Whatever ends one makes room for the next.
 Rule 3: only committed records come.
+Rule 4: with `undecodable="reject"` a read hands out no record that a deserializer refuses: it is rejected, and counted.
 """
 
 from __future__ import annotations
 
 import re
-from asyncio import Lock
+from asyncio import Future, Lock
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from types import TracebackType
-from typing import Final
+from typing import Final, Generic
 
 from oncelog import errors
 from oncelog.client.home.closing import Closing
@@ -31,26 +33,30 @@ from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata
 from oncelog.client.work.channel_lookup import ChannelLookup
 from oncelog.client.work.message import ChannelMessage, held_of, nack_of
+from oncelog.client.work.observe.work_trace import work_observer
 from oncelog.client.work.partitions import Partitions
 from oncelog.client.work.receiving import Receiver
 from oncelog.client.work.settling import Settler
 from oncelog.client.work.touching import Toucher
-from oncelog.config import WorkerConfig
+from oncelog.config import REJECT, WorkerConfig
 from oncelog.core.names import check_channel_name, check_topic_name
-from oncelog.core.work.settlements import Said, Verdict
+from oncelog.core.work.settlements import REASON_CHARACTERS_MAX, Said, Verdict
+from oncelog.trace import tracing
 from oncelog.types import PartitionId
 from oncelog.v1 import channel_pb2 as ch
 from oncelog.v1 import coordinator_pb2 as co
+from oncelog.value_types import K, V, fills_up
 from oncelog.wire import methods
 
 _NAME_CHARACTERS: Final = 31
 _MOST_PER_TURN: Final = 500
 
 
-class Worker(StaysHere):
+@fills_up
+class Worker(StaysHere, Generic[K, V]):
     """See the module. Made by `Client.worker(...)`; use it with `async with`."""
 
-    def __new__(cls, *given: object, **options: object) -> Worker:
+    def __new__(cls, *given: object, **options: object) -> Worker[K, V]:
         """Raises `TypeError` that says how it is made."""
         refuse_direct(Context, "oncelog.Client", "worker", given, options)
         return super().__new__(cls)
@@ -69,6 +75,8 @@ class Worker(StaysHere):
         """The name of this worker at the brokers; new for each start."""
         self.expired_count = 0
         """How many records were acknowledged unseen, since their time to live had passed."""
+        self.undecodable_count = 0
+        """How many records were rejected unseen, since a deserializer refused them (`undecodable="reject"`)."""
         self._context = context
         self._metadata = metadata
         self._lookup = ChannelLookup(context, caller, topic, channel, config)
@@ -76,10 +84,11 @@ class Worker(StaysHere):
         self._starting = Lock()
         self._is_started = False
         self._pace = Pace(_MOST_PER_TURN)
+        self._observer = work_observer(context.tracer, config, topic, channel, context.config.client_id)
 
     # ------------------------------------------------------------ life
 
-    async def start(self) -> Worker:
+    async def start(self) -> Worker[K, V]:
         """Finds or makes the channel, and asks for records. Idempotent; whatever reads does this by itself.
 
         Raises `UnknownTopicError`, `UnknownChannelError` with `create=False`, and what the controller refuses.
@@ -103,7 +112,8 @@ class Worker(StaysHere):
         self._settler = Settler(
             self._context, self._partitions, self._receiver.holding, self.worker_id, self._receiver.over
         )
-        self._toucher = Toucher(self._receiver.holding, self._settler)
+        background = tracing.background(self._context.tracer)
+        self._toucher = Toucher(self._receiver.holding, self._settler, background)
         self._receiver.expire = self._expire
         self._settler.begin(channel)
         self._channel = channel
@@ -117,7 +127,7 @@ class Worker(StaysHere):
         self.expired_count += len(messages)
         self._settler.say(held_of(messages), Said(Verdict.ACK))
 
-    async def __aenter__(self) -> Worker:
+    async def __aenter__(self) -> Worker[K, V]:
         return await self.start()
 
     async def __aexit__(
@@ -165,17 +175,19 @@ class Worker(StaysHere):
 
     # ------------------------------------------------------------ reading
 
-    def __aiter__(self) -> Worker:
+    def __aiter__(self) -> Worker[K, V]:
         return self
 
-    async def __anext__(self) -> ChannelMessage:
+    async def __anext__(self) -> ChannelMessage[K, V]:
         while not self._closing.is_begun:
             found = await self._take(1, None)
             if found:
                 return found[0]
         raise StopAsyncIteration
 
-    async def getmany(self, max_records: int | None = None, timeout_ms: int | None = None) -> list[ChannelMessage]:
+    async def getmany(
+        self, max_records: int | None = None, timeout_ms: int | None = None
+    ) -> list[ChannelMessage[K, V]]:
         """Up to `max_records` (None = all that are there) messages; waits for the first one, at most `timeout_ms`.
 
         The list is empty when none came; without a `timeout_ms` it waits until one comes. Raises what keeps records from
@@ -186,7 +198,13 @@ class Worker(StaysHere):
             raise errors.ConfigError("max_records is at least 1", given=limit)
         return await self._take(limit, timeout_ms)
 
-    async def _take(self, most: int, timeout_ms: int | None) -> list[ChannelMessage]:
+    async def _take(self, most: int, timeout_ms: int | None) -> list[ChannelMessage[K, V]]:
+        begun = self._observer.poll_begins()
+        found = await self._found(most, timeout_ms)
+        self._observer.polled(found, begun)
+        return found
+
+    async def _found(self, most: int, timeout_ms: int | None) -> list[ChannelMessage[K, V]]:
         if not self._is_started:
             await self.start()
         self._check_open()
@@ -196,10 +214,38 @@ class Worker(StaysHere):
         until_ms = None if timeout_ms is None else now_ms() + timeout_ms
         while not self._closing.is_begun:
             found = self._receiver.inbox.take(most)
+            if self.config.undecodable == REJECT:
+                found = [message for message in found if self._is_decoded(message)]
             if found or not await self._receiver.inbox.wait(until_ms):
                 return found
             self._pace.had_turn()
         return []
+
+    def _is_decoded(self, message: ChannelMessage[K, V]) -> bool:
+        """Rule 4."""
+        try:
+            _ = (message.key, message.value)
+        except Exception as error:
+            self.undecodable_count += 1
+            reason = f"undecodable: {type(error).__name__}: {error}"[:REASON_CHARACTERS_MAX]
+            rejected = self._settler.say(held_of((message,)), Said(Verdict.REJECT, reason=reason))
+            rejected.add_done_callback(self._rejected)
+            return False
+        return True
+
+    def _rejected(self, done: Future[None]) -> None:
+        """Tells a reader why a record cannot be rejected; it is tried again, or comes again."""
+        error = None if done.cancelled() else done.exception()
+        if isinstance(error, errors.OncelogError) and not isinstance(error, errors.NotOwnerError):
+            self._receiver.inbox.tell(error)
+
+    def processing(self, message: ChannelMessage[K, V]) -> AbstractContextManager[None]:
+        """`with worker.processing(message):` gives the work on a record a span, linked to where the record was created.
+
+        With `trace_consumer_parent="message"` it becomes a part of the trace of the record instead. Without tracing it does
+        nothing.
+        """
+        return self._observer.processing(message)
 
     async def claim(
         self,
@@ -209,11 +255,11 @@ class Worker(StaysHere):
         min_idle_ms: int = 0,
         from_offset: int = 0,
         max_records: int = 100,
-    ) -> list[ChannelMessage]:
+    ) -> list[ChannelMessage[K, V]]:
         """Takes records from other workers, or those that one has held for long: they are this worker's, in a new delivery.
 
         `offsets`: these; none = whatever was delivered at least `min_idle_ms` ago, from `from_offset` on, 1 to 1,000 records at
-        most. They come on top of `max_in_flight`. Redis: XCLAIM and XAUTOCLAIM.
+        most. They come on top of `max_in_flight`, those included that a deserializer refuses. Redis: XCLAIM and XAUTOCLAIM.
         """
         await self.start()
         leader = await self._leader(partition)
@@ -260,11 +306,13 @@ class Worker(StaysHere):
     async def _say(self, messages: Sequence[ChannelMessage], said: Said) -> None:
         held = held_of(messages)
         self._check_mine(messages)
-        await self._settler.say(held, said)
+        with self._observer.settling(messages, said.verdict):
+            await self._settler.say(held, said)
 
     async def _acknowledge_in(self, messages: Sequence[ChannelMessage], name: co.TransactionName) -> None:
         self._check_mine(messages)
-        await self._settler.acknowledge_in(held_of(messages), name)
+        with self._observer.settling(messages, Verdict.ACK):
+            await self._settler.acknowledge_in(held_of(messages), name)
 
     def _check_mine(self, messages: Sequence[ChannelMessage]) -> None:
         self._check_open()

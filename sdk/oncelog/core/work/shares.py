@@ -4,8 +4,9 @@ Rule 1: a broker is committed to what it was allowed by the request that stands 
         whichever is more. No request makes the sum over all brokers exceed `max_in_flight`. What is being settled counts until
         its broker has confirmed that; the broker counts it no longer, and may have sent the next record already. So for a
         moment the sum here may be higher than what the brokers count, which never is above `max_in_flight`.
-Rule 2: a broker whose last request came back empty is idle. Its share is one record as long as there are enough for all,
-        and the others have the rest in equal parts. It gets its part back with the first record that it sends.
+Rule 2: a broker whose last request came back empty is idle, also when it is the only one. Its share is one record more than the
+        worker holds of it, and its next request stands long; the others have the rest in equal parts, and so has a broker that
+        comes later. It gets its part back with the first record that it sends.
 Rule 3: when there are more brokers than records, the shares rotate (as NSQ's clients do it): the broker that has waited the
         longest gets the next one, and keeps it for one short request. So every broker gets its turn.
 Rule 4: a request is never broken off, since its answer may hold records; one that allows none may be, and is, when its broker's
@@ -135,7 +136,7 @@ class Shares:
             allowed = min(self._target(broker), broker.committed + max(0, left))
             is_new = not broker.is_asked
             if allowed > broker.held or (is_new and broker.held and not self._rotates):
-                found.append(Grant(name, allowed, self._wait_ms(allowed)))
+                found.append(Grant(name, allowed, self._wait_ms(broker, allowed)))
                 left -= max(0, allowed - broker.committed)
             elif is_new and broker.held:
                 found.append(Grant(name, 0, LONG_WAIT_MS))
@@ -159,16 +160,16 @@ class Shares:
         """The broker's share. Rules 2 and 3."""
         if self._rotates:
             return 1
-        idle = sum(1 for other in self._brokers.values() if other.is_idle)
-        if broker.is_idle and len(self._brokers) > 1:
-            return 1
-        busy = len(self._brokers) - idle
-        return max(1, (self.max_in_flight - idle) // max(1, busy))
+        if broker.is_idle:
+            return broker.held + 1
+        idle = sum(other.held + 1 for other in self._brokers.values() if other.is_idle)
+        busy = sum(1 for other in self._brokers.values() if not other.is_idle)
+        return max(1, (self.max_in_flight - idle) // busy)
 
-    def _wait_ms(self, allowed: int) -> int:
+    def _wait_ms(self, broker: _Broker, allowed: int) -> int:
         if self._rotates:
             return TURN_WAIT_MS
-        return PASSING_WAIT_MS if allowed > 1 else LONG_WAIT_MS
+        return LONG_WAIT_MS if broker.is_idle or allowed <= 1 else PASSING_WAIT_MS
 
     def check(self) -> None:
         """Asserts every invariant.

@@ -227,6 +227,25 @@ CHANNEL_IN_FLIGHT: Final = _gauge(
 CHANNEL_WORKERS: Final = _gauge(
     "oncelog_channel_workers", BROKER, "Workers that this broker hears of, each once.", *_OF_CHANNEL
 )
+CHANNEL_STATE_CHANNELS: Final = _gauge(
+    "oncelog_channel_state_channels", COORDINATOR, "Channels of which the shards owned here remember something."
+)
+CHANNEL_STATE_PARTITIONS: Final = _gauge(
+    "oncelog_channel_state_partitions",
+    COORDINATOR,
+    "Partitions of these channels; a shard takes up to 1,000,000, and then refuses new channels.",
+)
+CHANNEL_STATE_RECORDS: Final = _gauge(
+    "oncelog_channel_state_records",
+    COORDINATOR,
+    "What is remembered of them, by kind: settled (blocks of 1,024 offsets with settled ones above the oldest that is not), "
+    "retried (blocks with records that were given back), pending (open transactions with acknowledgements), outdated (to be "
+    "removed). Many settled ones: some record is held, or refused, while later ones are done.",
+    "kind",
+)
+CHANNEL_STATE_BYTES: Final = _gauge(
+    "oncelog_channel_state_bytes", COORDINATOR, "Bytes of these blocks and acknowledgements, without keys."
+)
 
 # ---------------------------------------------------------------- delayed records
 

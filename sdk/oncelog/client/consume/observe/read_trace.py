@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from oncelog.client.consume.fetched_records import ConsumerRecord
 from oncelog.client.consume.observe.read_observer import ReadObserver
@@ -89,7 +89,16 @@ class ReadTraces(ReadObserver):
         return span_names.messaging(operation, topic, group=group, client_id=self._client_id, **more)
 
 
-def creation_context(record: ConsumerRecord) -> str:
+class HasHeaders(Protocol):
+    """A record of a consumer, or a message of a worker."""
+
+    @property
+    def headers(self) -> tuple[tuple[str, bytes | None], ...]:
+        """Names and values, in order."""
+        ...
+
+
+def creation_context(record: HasHeaders) -> str:
     """The context in a record's headers; empty: there is none."""
     for name, value in record.headers:
         if name == span_names.TRACEPARENT_HEADER and value is not None:

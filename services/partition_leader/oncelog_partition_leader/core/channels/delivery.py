@@ -135,7 +135,7 @@ class Delivery:
         """Does what the worker says about its records, and returns those that it does not hold.
 
         All that was settled so far is durable when write `written_with` is confirmed. A REJECT whose letter is still to be
-        written is not waited for: until then a fail-over brings the record again.
+        written (`is_burying`) is settled with that: until then a fail-over brings the record again.
         Raises `InvalidRequestError` and changes nothing for a settlement that is out of range.
         """
         return self._settling.settle(worker_id, settlement, now_ms)
@@ -279,6 +279,10 @@ class Delivery:
         for entry in entries:
             self._fates.buried(entry)
         return []
+
+    def is_burying(self, offset: int) -> bool:
+        """Returns True while the record's dead letter has to be written."""
+        return offset in self._fates.burial.reasons
 
     def buried(self, offset: int) -> None:
         """Notes that the letter is written."""

@@ -9,7 +9,7 @@ Rule 3: nothing runs while nothing happens: one timer at most, and a watch on th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -159,6 +159,13 @@ class LedChannel:
         self._burials.look()
         self._set_timer()
 
+    async def buried(self, offsets: Iterable[int], timeout_ms: float) -> None:
+        """Returns when none of these records waits for its dead letter any more. Raises as `Burials.written`."""
+        if self.ended is not None:
+            raise self.ended
+        assert self._burials is not None
+        await self._burials.written(offsets, timeout_ms)
+
     def configure(self, channel: Channel) -> None:
         """Puts options and the pause in force."""
         before, self.channel = self.channel, channel
@@ -211,7 +218,7 @@ class LedChannel:
         if self.transactions is not None:
             self.transactions.end(error)
         if self._burials is not None:
-            self._burials.end()
+            self._burials.end(error)
         for task in list(self._tasks):
             task.cancel()
         self._opened.set()

@@ -17,6 +17,7 @@ from typing import Any
 
 from oncelog.errors import CoordinatorNotAvailableError, ErrorCode, OncelogError, RequestTimedOutError
 from oncelog.ports import WallClock
+from oncelog.trace.tracing import work_for
 from oncelog_partition_leader.core.channels.delivery import Delivery
 from oncelog_partition_leader.core.channels.stored_state import Write
 from oncelog_partition_leader.partition.channels.coordinator_calls import ChannelCoordinators, is_refusal, pause_ms
@@ -100,6 +101,7 @@ class StateWriter:
                 self._delivery.written(write.write_no)
                 self._wake()
                 self._confirmed()
+                work_for(())  # the next one is for settlements of other calls: it is no part of the first one's trace
                 write = self._delivery.next_write(self._clock.monotonic_ms())
         finally:
             self._running = False

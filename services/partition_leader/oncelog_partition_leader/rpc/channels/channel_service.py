@@ -3,7 +3,8 @@
 Rule 1: a handler checks the form of its request, then asks the core in one turn of the loop, and waits. It may be cancelled at
         any await: records that were taken for it and not sent are released, and whatever else was decided goes on without it.
 Rule 2: one partition's error answers a request at once, and does not fail the other partitions.
-Rule 3: a settlement is answered when it is durable. After `REQUEST_TIMED_OUT` it may be, or become so: the same request says.
+Rule 3: a settlement is answered when it is durable, a REJECT when its dead letter is too. After `REQUEST_TIMED_OUT` it may be,
+        or become so: the same request says. No request waits for another one's letters.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from oncelog.v1 import channel_pb2 as pb
 from oncelog.wire import methods
 from oncelog.wire.wire_errors import to_detail
 from oncelog_partition_leader.config import BrokerConfig
-from oncelog_partition_leader.core.channels.settlement import Refused, Settlement
+from oncelog_partition_leader.core.channels.settlement import Refused, Settlement, Verdict
 from oncelog_partition_leader.partition.channels.answering import Answer, Given
 from oncelog_partition_leader.partition.channels.host import ChannelHost
 from oncelog_partition_leader.partition.channels.led_channel import LedChannel
@@ -189,7 +190,29 @@ class ChannelService:
             await led.writer.wait(deadline_ms - self._now_ms())
         except OncelogError as error:
             return [(item, error) for item in items]
-        return [(one, NotOwnerError("the worker does not hold this record in this delivery")) for one in refused]
+        failed: Failed = [
+            (one, NotOwnerError("the worker does not hold this record in this delivery")) for one in refused
+        ]
+        return failed + await self._letters_of(led, told, deadline_ms)
+
+    async def _letters_of(self, led: LedChannel, told: Sequence[Settlement], deadline_ms: int) -> Failed:
+        """Returns when the letters of all that was rejected are written and these records are settled durably, or why not."""
+        rejected = [item for item in told if item.verdict is Verdict.REJECT]
+        offsets = [
+            offset
+            for item in rejected
+            for offset in range(item.first, item.last + 1)
+            if led.delivery.is_burying(offset)
+        ]
+        if not offsets:
+            return []
+        try:
+            await led.buried(offsets, deadline_ms - self._now_ms())
+            assert led.writer is not None
+            await led.writer.wait(deadline_ms - self._now_ms())
+        except OncelogError as error:
+            return [(item, error) for item in rejected]
+        return []
 
     async def _settle_in_transaction(
         self,

@@ -18,12 +18,62 @@ def test_a_rejected_record_is_settled_when_its_letter_is_written() -> None:
         await world.send(b"a", b"b")
         await world.values(max_wait_ms=100)
         world.transport.refusals = [errors.LeaderNotAvailableError(), errors.NotEnoughReplicasError()]
-        await world.settle("w1", said(0, verdict=pb.VERDICT_REJECT, reason="broken"))
+        answer = asyncio.create_task(world.settle("w1", said(0, verdict=pb.VERDICT_REJECT, reason="broken")))
+        await asyncio.sleep(1)
+        assert not answer.done()
         assert not world.coordinator.of().is_settled(0)
-        assert await world.values("w2", max_wait_ms=3_000) == []
+        assert not (await answer).errors
         assert len(world.transport.letters) == 1
         assert world.coordinator.of().is_settled(0)
         assert not world.coordinator.of().is_settled(1)
+
+    play(scenario)
+
+
+def test_a_rejection_that_was_answered_outlives_the_leader_and_one_that_was_not_is_not_the_workers_any_more() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel(dead_letter_topic="letters"))
+        await world.send(b"a", b"b")
+        await world.values(max_wait_ms=100)
+        assert not (await world.settle("w1", said(0, verdict=pb.VERDICT_REJECT))).errors
+        world.transport.refusals = [errors.LeaderNotAvailableError()] * 3
+        unanswered = asyncio.create_task(world.settle("w1", said(1, verdict=pb.VERDICT_REJECT)))
+        await asyncio.sleep(0.1)
+        await world.lead(epoch=6)
+        assert [item.error.code for item in (await unanswered).errors] == [int(errors.ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+        assert await world.values("w2", max_wait_ms=3_000) == [b"b"]
+
+    play(scenario)
+
+
+def test_no_other_settlement_waits_for_a_letter() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel(dead_letter_topic="letters"))
+        await world.send(b"a", b"b")
+        await world.values(max_wait_ms=100)
+        world.transport.refusals = [errors.LeaderNotAvailableError()] * 3
+        rejected = asyncio.create_task(world.settle("w1", said(0, verdict=pb.VERDICT_REJECT)))
+        await asyncio.sleep(0.1)
+        assert not (await world.settle("w1", said(1))).errors
+        assert not rejected.done()
+        assert not (await rejected).errors
+
+    play(scenario)
+
+
+def test_a_letter_that_is_not_written_in_time_leaves_the_outcome_open_and_a_repeated_rejection_waits_again() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel(dead_letter_topic="letters"))
+        await world.send(b"a")
+        await world.values(max_wait_ms=100)
+        world.transport.refusals = [errors.LeaderNotAvailableError()] * 5
+        reply = await world.settle("w1", said(0, verdict=pb.VERDICT_REJECT))
+        assert [item.error.code for item in reply.errors] == [int(errors.ErrorCode.REQUEST_TIMED_OUT)]
+        assert not (await world.settle("w1", said(0, verdict=pb.VERDICT_REJECT))).errors
+        assert (len(world.transport.letters), world.led.counts().dead) == (1, 1)
 
     play(scenario)
 
@@ -64,7 +114,8 @@ def test_a_topic_that_does_not_exist_keeps_the_record_until_it_does() -> None:
         world.put(value)
         await world.send(b"a")
         await world.values(max_wait_ms=100)
-        await world.settle("w1", said(0, verdict=pb.VERDICT_REJECT))
+        reply = await world.settle("w1", said(0, verdict=pb.VERDICT_REJECT))
+        assert [item.error.code for item in reply.errors] == [int(errors.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
         assert await world.values("w2", max_wait_ms=20_000) == []
         assert not world.coordinator.of().is_settled(0)
         world.put(replace(value, options=replace(value.options, dead_letter_topic="letters")))

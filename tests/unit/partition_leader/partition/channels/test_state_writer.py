@@ -7,6 +7,8 @@ import asyncio
 import pytest
 
 from oncelog import errors
+from oncelog.trace.tracing import NOBODY
+from oncelog.trace.transaction_span import inside_of
 from oncelog.v1 import channel_pb2 as pb
 from tests.unit.partition_leader.channel_world import CHANNEL_ID, ChannelWorld, channel, play, said
 
@@ -100,5 +102,25 @@ def test_a_write_that_the_coordinator_refuses_has_the_state_read_anew() -> None:
         assert await world.values("w2", max_wait_ms=5_000) == [b"a"]
         assert not (await world.settle("w2", said(0, delivery=2))).errors
         assert world.coordinator.of().is_settled(0)
+
+    play(scenario)
+
+
+def test_what_is_written_for_later_settlements_is_no_part_of_the_first_ones_trace() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel())
+        await world.send(b"a", b"b")
+        await world.values(max_wait_ms=100)
+        world.coordinator.traces.clear()
+        world.coordinator.gate.clear()
+        with inside_of("00-" + "a" * 32 + "-" + "b" * 16 + "-01"):
+            first = asyncio.create_task(world.settle("w1", said(0)))
+            await asyncio.sleep(0.1)
+        second = asyncio.create_task(world.settle("w1", said(1)))
+        await asyncio.sleep(0.1)
+        world.coordinator.gate.set()
+        await asyncio.gather(first, second)
+        assert [trace[-3:] for trace in world.coordinator.traces] == ["-01", NOBODY]
 
     play(scenario)

@@ -141,6 +141,20 @@ def test_a_newer_request_of_a_worker_answers_the_older_one() -> None:
     play(scenario)
 
 
+def test_a_request_that_allows_nothing_and_does_not_wait_ends_the_one_that_stands() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel())
+        older = asyncio.create_task(world.values(max_wait_ms=60_000))
+        await asyncio.sleep(1)
+        assert await world.values(max_in_flight=0, max_wait_ms=0) == []
+        assert await older == []
+        await world.send(b"a")
+        assert await world.values(max_wait_ms=1_000) == [b"a"]
+
+    play(scenario)
+
+
 def test_records_of_a_broken_request_go_to_the_next_worker() -> None:
     async def scenario(world: ChannelWorld) -> None:
         await world.lead()

@@ -14,6 +14,7 @@ from typing import Any
 
 from oncelog import errors
 from oncelog.core.batch import header as hd
+from oncelog.trace.trace_context import TRACEPARENT
 from oncelog.types import PartitionId
 from oncelog.v1 import channel_pb2 as ch
 from oncelog.wire.wire_errors import to_detail
@@ -62,6 +63,8 @@ class FakeChannels:
         self.channel: ch.Channel | None = None
         self.parts: dict[int, Part] = defaultdict(Part)
         self.settlements: list[ch.SettleRequest] = []
+        self.traces: list[str] = []
+        """The context in which each settlement was sent."""
         self.receives: list[tuple[str, ch.ReceiveRequest]] = []
         self.grants: dict[tuple[str, str], int] = {}  # (worker, broker) -> what it may hold there
         self.most_held = 0
@@ -69,6 +72,11 @@ class FakeChannels:
         self.left: list[str] = []
         self.unaware: set[str] = set()  # brokers that have not heard of the channel
         self.versions = 0
+        self.letters = asyncio.Event()
+        """Rejections are answered when it is set: as if their dead letters were written then."""
+        self.letters.set()
+        self.no_letters: errors.OncelogError | None = None
+        """Why no dead letter can be written."""
         for method in (
             "CreateChannel",
             "AlterChannel",
@@ -179,12 +187,22 @@ class FakeChannels:
                 if address in self.unaware:
                     raise errors.UnknownChannelError()
                 reply, payload = self._give(address, request)
-                if reply.records or reply.errors or now() >= until_s:
+                if reply.records or reply.errors or now() >= until_s or self._is_replaced(address, request):
                     reply.waited_ms = int((now() - came_s) * 1000)
                     return reply, payload
                 await asyncio.sleep(0.002)
         finally:
             self.grants.pop((request.worker_id, address), None)
+
+    def _is_replaced(self, address: str, request: ch.ReceiveRequest) -> bool:
+        """A newer request of the worker names one of the partitions."""
+        at = next(i for i, (_, known) in enumerate(self.receives) if known is request)
+        return any(
+            broker == address
+            and newer.worker_id == request.worker_id
+            and not {*newer.partitions}.isdisjoint(request.partitions)
+            for broker, newer in self.receives[at + 1 :]
+        )
 
     def _note_grants(self, worker: str) -> None:
         brokers = {address for name, address in self.grants if name == worker} | {*self.cluster.leaders.values()}
@@ -238,6 +256,7 @@ class FakeChannels:
                 delivery=entry.deliveries,
                 ack_wait_ms=wait_ms,
                 length=len(batch) if is_new else 0,
+                leader_epoch=self.cluster.epochs[number],
             )
         return b"".join(sent)
 
@@ -267,9 +286,12 @@ class FakeChannels:
     async def _Settle(self, address: str, request: ch.SettleRequest, _: bytes) -> tuple[Any, bytes]:
         self._named(request.channel, request.channel_id)
         self.settlements.append(request)
+        self.traces.append(TRACEPARENT.get())
         if not request.items and not request.leaves:
             raise errors.InvalidRequestError("nothing to settle")
         reply = ch.SettleReply()
+        if any(item.verdict == ch.VERDICT_REJECT for item in request.items):
+            await self.letters.wait()
         if request.HasField("transaction"):
             self._enter(address, request, reply)
         else:
@@ -302,7 +324,11 @@ class FakeChannels:
         entry = part.entries.get(offset)
         if self.cluster.leaders[item.partition] != address:
             error = errors.NotLeaderError()
-        elif entry is None or entry.worker != worker or entry.deliveries != item.delivery:
+        elif (
+            entry is None
+            or entry.worker != worker
+            or (entry.deliveries, self.cluster.epochs[item.partition]) != (item.delivery, item.leader_epoch)
+        ):
             error = errors.NotOwnerError()
         if error is not None:
             reply.errors.add(
@@ -320,7 +346,10 @@ class FakeChannels:
             if self._refused(address, worker, item, offset, reply):
                 continue
             entry = part.entries[offset]
-            if item.verdict == ch.VERDICT_TOUCH:
+            if item.verdict == ch.VERDICT_REJECT and self.no_letters is not None:
+                refused = {"partition": item.partition, "first_offset": offset, "last_offset": offset}
+                reply.errors.add(**refused, error=to_detail(self.no_letters))
+            elif item.verdict == ch.VERDICT_TOUCH:
                 assert self.channel is not None
                 entry.deadline_s = now_s + self.channel.options.ack_wait_ms / 1000
             elif item.verdict in (ch.VERDICT_NACK, ch.VERDICT_RELEASE):

@@ -11,6 +11,7 @@ from oncelog.client.consume.fetched_records import ConsumerRecord
 from oncelog.client.home.context import now_ms
 from oncelog.client.work.inbox import Inbox
 from oncelog.client.work.message import ChannelMessage
+from oncelog.config import WorkerConfig
 from oncelog.core.work.holding import Held
 from oncelog.core.work.settlements import Place
 from oncelog_runtime.sim import SimLoop
@@ -18,7 +19,7 @@ from oncelog_runtime.sim import SimLoop
 
 def message(offset: int) -> ChannelMessage:
     held = Held(Place(0, offset, 1), "b0", 0, 1_000)
-    return ChannelMessage(ConsumerRecord("t", 0, offset, 5, None, b"", ()), held, None)  # type: ignore[arg-type]
+    return ChannelMessage(ConsumerRecord("t", 0, offset, 5, None, b"", ()), held, None, WorkerConfig())  # type: ignore[arg-type]
 
 
 def offsets(messages: list[ChannelMessage]) -> list[int]:

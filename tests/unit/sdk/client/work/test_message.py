@@ -94,3 +94,50 @@ def test_a_delay_out_of_range_says_nothing(cluster: FakeCluster, channels: FakeC
         assert message.state == "held"
 
     at_work(cluster, work)
+
+
+def number_of(data: bytes | None) -> int:
+    return int(data or b"0")
+
+
+def test_key_and_value_are_what_the_deserializers_make_of_them(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"7", None], keys=[b"1", b"2"])
+
+    async def work(worker: Worker) -> None:
+        messages = await worker.getmany()
+        assert [(m.key, m.value, m.raw_key, m.raw_value) for m in messages] == [
+            ("1", 7, b"1", b"7"),
+            ("2", 0, b"2", None),
+        ]
+
+    at_work(cluster, work, key_deserializer=lambda key: (key or b"").decode(), value_deserializer=number_of)
+
+
+def test_a_record_that_is_refused_is_handed_out_and_raises_where_it_is_read(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    append(cluster, [b"x", b"8"])
+
+    async def work(worker: Worker) -> None:
+        bad, good = await worker.getmany()
+        for _ in range(2):
+            with pytest.raises(ValueError, match="invalid literal"):
+                bad.value  # noqa: B018
+        assert (bad.key, bad.raw_value, bad.state) == (None, b"x", "held")
+        await bad.reject("no number")
+        assert good.value == 8
+        await good.ack()
+
+    at_work(cluster, work, value_deserializer=number_of)
+    assert channels.parts[0].dead == {0: "no number"}
+
+
+def test_a_deserializer_that_ends_an_iterator_ends_nothing(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b""])
+
+    async def work(worker: Worker) -> None:
+        (message,) = await worker.getmany()
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            message.value  # noqa: B018
+
+    at_work(cluster, work, value_deserializer=lambda data: next(iter(data or b"")))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
 
 from oncelog import errors
 from oncelog.client.work.message import ChannelMessage
 from oncelog.client.work.worker import Worker
+from oncelog.core.work.holding import Held, Holding
 from tests.unit.sdk.client.fake_cluster import BROKERS, FakeCluster
 from tests.unit.sdk.client.reading import append
 from tests.unit.sdk.client.work.fake_channels import FakeChannels
@@ -115,3 +117,50 @@ def test_a_process_that_was_frozen_hands_out_nothing_that_may_be_anothers(
         assert places == [first._held.place], "about what the caller has, the broker has the last word"
 
     at_work(cluster, work, max_in_flight=5)
+
+
+def test_an_idle_worker_asks_each_broker_six_times_a_minute(cluster: FakeCluster, channels: FakeChannels) -> None:
+    async def work(worker: Worker) -> None:
+        await worker.getmany(timeout_ms=2_000)
+        before = len(channels.receives)
+        assert await worker.getmany(timeout_ms=60_000) == []
+        assert len(channels.receives) - before <= 6 * len(BROKERS)
+
+    at_work(cluster, work)
+
+
+def test_a_partition_that_comes_to_a_broker_where_a_request_stands_is_asked_for_at_once(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    async def work(worker: Worker) -> None:
+        assert await worker.getmany(timeout_ms=5_000) == []
+        channels.fail_over(0, BROKERS[1])
+        append(cluster, [b"0"])
+        assert values(await worker.getmany(timeout_ms=1_000)) == [b"0"]
+        assert channels.most_granted <= worker.config.max_in_flight
+
+    at_work(cluster, work, {"metadata_max_age_ms": 500})
+
+
+def test_handing_out_a_message_does_not_look_at_all_that_are_held(
+    cluster: FakeCluster, channels: FakeChannels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Regression: a worker that held 20,000 took longer to hand them out than they were its own."""
+    append(cluster, [b"%d" % i for i in range(200)])
+    looks = 0
+
+    def each(holding: Holding) -> Iterator[Held]:
+        nonlocal looks
+        looks += 1
+        return iter(holding._held.values())
+
+    monkeypatch.setattr(Holding, "__iter__", each)
+
+    async def work(worker: Worker) -> None:
+        got: list[ChannelMessage] = []
+        while len(got) < 200:
+            got += await worker.getmany(timeout_ms=1_000)
+        assert looks < 10
+        await worker.ack(got)
+
+    at_work(cluster, work, max_in_flight=300)

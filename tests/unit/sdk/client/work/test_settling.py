@@ -278,3 +278,25 @@ def test_what_is_given_back_after_a_fail_over_is_not_told_to_the_new_leader(
 
     at_work(cluster, work)
     assert channels.settled() == [0, 1, 2]
+
+
+def test_no_acknowledgement_waits_for_a_dead_letter(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"%d" % i for i in range(8)])
+    channels.letters.clear()
+
+    async def work(worker: Worker) -> None:
+        *rejected, good, last = await received(worker, 8)
+        waiting = []
+        for message in rejected:  # more calls than may be under way
+            waiting.append(asyncio.ensure_future(message.reject("no")))
+            await asyncio.sleep(0.01)
+        first = asyncio.ensure_future(good.reject("no"))
+        async with asyncio.timeout(1):
+            await last.ack()
+        assert not any(one.done() for one in (*waiting, first))
+        channels.letters.set()
+        await asyncio.gather(*waiting, first)
+
+    at_work(cluster, work)
+    assert channels.settled() == [*range(8)]
+    assert {*channels.parts[0].dead} == {*range(7)}

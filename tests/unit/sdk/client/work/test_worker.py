@@ -15,7 +15,7 @@ from oncelog.wire.wire_errors import to_detail
 from tests.unit.sdk.client.fake_cluster import TOPIC, FakeCluster
 from tests.unit.sdk.client.reading import append
 from tests.unit.sdk.client.work.fake_channels import CHANNEL, FakeChannels
-from tests.unit.sdk.client.work.working import at_work, values
+from tests.unit.sdk.client.work.working import at_work, received, values
 
 
 def test_every_record_comes_once_and_is_settled(cluster: FakeCluster, channels: FakeChannels) -> None:
@@ -169,3 +169,29 @@ def test_a_client_option_is_the_workers_alone_and_the_channels_pause_is_no_clien
             assert client.config.retry_backoff_ms == 20
 
     cluster.run(whole)
+
+
+def test_records_that_are_refused_are_rejected_unseen_where_that_is_wanted(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    append(cluster, [b"x", b"8", b"y"], keys=[b"1", b"2", b"3"])
+
+    async def work(worker: Worker) -> None:
+        assert [message.value for message in await received(worker, 1)] == [8]
+        assert await worker.getmany(timeout_ms=100) == []
+        assert worker.undecodable_count == 2
+
+    at_work(cluster, work, value_deserializer=lambda data: int(data or b""), undecodable="reject")
+    assert sorted(channels.parts[0].dead) == [0, 2]
+    assert channels.parts[0].dead[0].startswith("undecodable: ValueError: invalid literal")
+
+
+def test_a_reader_is_told_why_a_record_cannot_be_rejected(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"x"])
+    channels.no_letters = errors.UnknownTopicError(topic="dead")
+
+    async def work(worker: Worker) -> None:
+        with pytest.raises(errors.UnknownTopicError):
+            await worker.getmany(timeout_ms=3_000)
+
+    at_work(cluster, work, value_deserializer=lambda data: int(data or b""), undecodable="reject")

@@ -50,6 +50,31 @@ def test_an_idle_broker_passes_its_part_on_and_gets_it_back() -> None:
     assert asked(shares) == [Grant("b", 5, PASSING_WAIT_MS)]
 
 
+def test_an_idle_worker_asks_its_only_broker_rarely_and_has_room_for_one_that_comes_later() -> None:
+    shares = made(10, "a")
+    asked(shares)
+    shares.answered("a", 0)
+    assert asked(shares) == [Grant("a", 1, LONG_WAIT_MS)]
+    shares.set_brokers(["a", "b"])
+    assert asked(shares) == [Grant("b", 9, PASSING_WAIT_MS)]
+    shares.answered("b", 0)
+    assert asked(shares) == [Grant("b", 1, LONG_WAIT_MS)]
+    shares.answered("a", 1)
+    assert asked(shares) == [Grant("a", 9, PASSING_WAIT_MS)]
+
+
+def test_an_idle_broker_has_room_for_one_more_than_the_worker_holds() -> None:
+    """Regression: whoever held a record for long got no other one of its broker meanwhile."""
+    shares = made(10, "a", "b")
+    asked(shares)
+    shares.answered("a", 1)
+    shares.answered("b", 0)
+    assert asked(shares) == [Grant("a", 9, PASSING_WAIT_MS), Grant("b", 1, LONG_WAIT_MS)]
+    shares.answered("a", 0)
+    assert asked(shares) == [Grant("a", 2, LONG_WAIT_MS)]
+    shares.check()
+
+
 def test_no_room_is_not_idleness() -> None:
     shares = made(4, "a", "b")
     asked(shares)
@@ -88,10 +113,10 @@ def test_a_broker_that_leads_no_more_keeps_its_records_until_they_are_over() -> 
     shares.set_brokers(["b"])
     assert (shares.committed, shares.held) == (4, 2)
     shares.answered("b", 0)
-    assert asked(shares) == [Grant("b", 2, PASSING_WAIT_MS)]
+    assert asked(shares) == [Grant("b", 1, LONG_WAIT_MS)]
     shares.let_go("a")
     shares.set_brokers(["b", "a"])
-    assert asked(shares) == [Grant("a", 2, PASSING_WAIT_MS)]
+    assert asked(shares) == [Grant("a", 3, PASSING_WAIT_MS)]
     shares.let_go("a")
     assert shares.held == 0
 

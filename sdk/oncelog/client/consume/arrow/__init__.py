@@ -1,0 +1,1 @@
+"""Rows as Arrow: one answer after the other, or a range of offsets."""
