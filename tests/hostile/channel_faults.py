@@ -20,7 +20,7 @@ import random
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,9 @@ class Found:
     said: set[int] = field(default_factory=set)
     """Acknowledgements that were sent; their worker may have died before it had the answer."""
     acknowledged_s: dict[int, float] = field(default_factory=dict)
-    came_again: int = 0
+    came_again: set[int] = field(default_factory=set)
+    stories: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Every event of a number, in the order of time."""
 
     @staticmethod
     def of(folder: Path) -> Found:
@@ -59,16 +61,18 @@ class Found:
         found, events = Found(), []
         for path in folder.glob("*.journal"):
             for line in path.read_text().splitlines():
-                kind, value, _deliveries, at = line.split()
-                events.append((float(at), kind, int(value)))
-        for at_s, kind, number in sorted(events):
+                kind, value, at_s, told = line.split(maxsplit=3)
+                events.append((float(at_s), kind, int(value), f"{kind} {at_s} {told} {path.stem}"))
+        for at_s, kind, number, told in sorted(events):
+            found.stories[number].append(told)
             if kind == "A":
                 found.acknowledged_s.setdefault(number, at_s)
             elif kind == "S":
                 found.said.add(number)
             else:
                 found.delivered[number] += 1
-                found.came_again += number in found.acknowledged_s
+                if number in found.acknowledged_s:
+                    found.came_again.add(number)
         return found
 
 
@@ -111,7 +115,9 @@ class ChannelRun(Run):
         with Client(self.cluster.bootstrap_servers) as client:
             stuck = sum(one.depth for one in client.admin.describe_channel(FROM, CHANNEL).partitions)
         missing = len(wanted - found.said) + stuck
-        return Verdict(len(wanted), len(found.said & wanted), missing, repeated=found.came_again)
+        for number in sorted(found.came_again):
+            print(f"came after it was acknowledged: {number}", *found.stories[number], sep="\n    ")
+        return Verdict(len(wanted), len(found.said & wanted), missing, repeated=len(found.came_again))
 
 
 @dataclass

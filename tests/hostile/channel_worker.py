@@ -2,10 +2,11 @@
 
     python -m tests.hostile.channel_worker SERVERS TOPIC CHANNEL JOURNAL [OUTPUT]
 
-Each line of the journal is an event with the machine's monotonic time, which all processes share: `D` a record was handed out,
-`S` its acknowledgement is about to be sent, `A` it was confirmed. Lines reach the kernel before anything else happens, so a
-SIGKILL loses none. With OUTPUT each record is copied there, and acknowledged in the transaction that holds the copy. Ends when
-its standard input ends.
+Each line of the journal is an event with the machine's monotonic time, which all processes share: `D` a record was handed
+out, `S` its acknowledgement is about to be sent, `A` it was confirmed. A process that is frozen between the hand-out and its
+line would be blamed for what happened meanwhile, so the time of `D` is the one at which the SDK looked whether the record is
+still its own. Lines reach the kernel before anything else happens, so a SIGKILL loses none. With OUTPUT each record is copied
+there, and acknowledged in the transaction that holds the copy. Ends when its standard input ends.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ class Journal:
     def __init__(self, path: str) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
-    def note(self, kind: str, message: Any) -> None:
-        """Notes what happens to a message now."""
-        line = f"{kind} {int(message.value)} {message.deliveries} {time.monotonic():.6f}\n"
-        os.write(self._descriptor, line.encode())
+    def note(self, kind: str, message: Any, at_s: float | None = None) -> None:
+        """Notes what happens to a message now, or happened then; and who gave it, in which epoch and when."""
+        held, at_s = message._held, time.monotonic() if at_s is None else at_s
+        given = f"{message.partition} {held.broker} {held.leader_epoch} {held.from_ms / 1000:.3f}"
+        os.write(self._descriptor, f"{kind} {int(message.value)} {at_s:.6f} {message.deliveries} {given}\n".encode())
 
 
 async def work(client: Client, topic: str, channel: str, journal: Journal, over: asyncio.Event) -> None:
@@ -43,7 +45,6 @@ async def work(client: Client, topic: str, channel: str, journal: Journal, over:
     chance = random.Random()
 
     async def one(message: Any) -> None:
-        journal.note("D", message)
         await asyncio.sleep(chance.random() * 0.02)
         try:
             if chance.random() < 0.02:
@@ -61,8 +62,11 @@ async def work(client: Client, topic: str, channel: str, journal: Journal, over:
 
     async with client.worker(topic, channel=channel, max_in_flight=_AT_ONCE, ack_wait_ms=ACK_WAIT_MS) as worker:
         while not over.is_set():
+            messages = await worker.getmany(timeout_ms=500)
+            for message in messages:
+                journal.note("D", message, worker._receiver.seen_ms / 1000)
             async with asyncio.TaskGroup() as group:
-                for message in await worker.getmany(timeout_ms=500):
+                for message in messages:
                     group.create_task(one(message))
 
 

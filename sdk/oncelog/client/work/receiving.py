@@ -84,9 +84,9 @@ class Receiver:
         self._named: dict[str, list[int]] = {}  # the partitions of the request that stands, by broker
         self._timer: asyncio.TimerHandle | None = None
         self._pulses: asyncio.TimerHandle | None = None
-        self._seen_ms = 0
+        self.seen_ms = 0
         self._shortest_ack_wait_ms = _LONGEST_ACK_WAIT_MS
-        """Of the records that ever came."""
+        """The shortest of all records that ever came."""
         self._is_kicked = False
         self._is_closed = False
         self._is_checking = False
@@ -99,7 +99,7 @@ class Receiver:
         self.worker = worker
         self._reader = AnswerReader(self._topic, channel.topic_id, self._config)
         self._known_until_ms = now_ms() + _GRACE_MS
-        self._seen_ms = now_ms()
+        self.seen_ms = now_ms()
         self._pulse()
         self.kick()
 
@@ -300,8 +300,8 @@ class Receiver:
 
     def _look_at_clock(self) -> None:
         """Rule 6."""
-        now, seen = now_ms(), self._seen_ms
-        self._seen_ms = now
+        now, seen = now_ms(), self.seen_ms
+        self.seen_ms = now
         if not is_unheard(now, seen, self._shortest_ack_wait_ms):
             return  # of no record: this is asked for each message, so it must not look at all of them
         for held in [one for one in self.holding if is_unheard(now, seen, one.ack_wait_ms)]:

@@ -111,7 +111,7 @@ def test_a_process_that_was_frozen_hands_out_nothing_that_may_be_anothers(
         (first,) = await worker.getmany(1)
         receiver = worker._receiver
         assert len(receiver.holding) > 1, "more has come, and waits to be handed out"
-        receiver._seen_ms -= 16_000  # nothing of the process has run for so long
+        receiver.seen_ms -= 16_000  # nothing of the process has run for so long
         receiver._look_at_clock()
         places = [held.place for held in receiver.holding]
         assert places == [first._held.place], "about what the caller has, the broker has the last word"
