@@ -29,7 +29,7 @@ def test_the_previous_version_goes_on_with_a_log_in_which_there_are_channels(tmp
     before = here.open()
     log = [(key, None if value is None else value.decode()) for key, value in groups.log]
     assert any(value is None for _, value in log)
-    command = with_sources(unpack(tmp_path), "-c", A_LIFE % topic_id("t"))
+    command = with_sources(unpack(tmp_path), "-c", A_LIFE, json.dumps(["g", "", -1]), topic_id("t"))
     ran = subprocess.run(command, input=json.dumps(log), capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     groups.log += [(key, value.encode()) for key, value in json.loads(ran.stdout)]

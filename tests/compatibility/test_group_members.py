@@ -15,20 +15,15 @@ from tests.unit.coordinator.group_driver import GROUP, Groups, Reader, settle, t
 A_LIFE: Final = """
 import json, sys
 
-try:
-    from oncelog_coordinator.core.offsets import offset_commands as cmd
-    from oncelog_coordinator.core.offsets.offset_records import OffsetValue
-    from oncelog_coordinator.core.offsets.offset_table import OffsetTable
-except ImportError:  # a version in which the core had no folders
-    from oncelog_coordinator.core import offset_commands as cmd
-    from oncelog_coordinator.core.offset_records import OffsetValue
-    from oncelog_coordinator.core.offsets import OffsetTable
+from oncelog_coordinator.core.groups.shard_table import GroupShardTable
+from oncelog_coordinator.core.offsets import offset_commands as cmd
+from oncelog_coordinator.core.offsets.offset_records import OffsetValue
 
 newest = {}
 for key, value in json.load(sys.stdin):
     newest.pop(key, None)
     newest[key] = value
-table = OffsetTable()
+table = GroupShardTable()
 for key, value in newest.items():
     record = table.decode(key, None if value is None else value.encode())
     if record is not None:
@@ -36,7 +31,7 @@ for key, value in newest.items():
 table.loaded(3_000_000)
 table.check()
 written = []
-command = cmd.CommitOffsets(cmd.Member("g"), 0, (OffsetValue("%s", "t", 0, 9),))
+command = cmd.CommitOffsets(cmd.Member(*json.loads(sys.argv[1])), 0, (OffsetValue(sys.argv[2], "t", 0, 9),))
 for record in table.decide(command, 3_000_000).records:
     written.append((record.key, record.encode().decode()))
     table.apply(record)
@@ -61,7 +56,8 @@ def test_the_previous_version_goes_on_with_a_log_in_which_groups_have_members(tm
     groups.do(CommitOffsets(Member(GROUP, "d", again.epoch), 1, (OffsetValue(topic_id("t"), "t", 0, 5),)))
     log = [(key, None if value is None else value.decode()) for key, value in groups.log]
     assert any(value is None for _, value in log)
-    command = with_sources(unpack(tmp_path), "-c", A_LIFE % topic_id("t"))
+    member = json.dumps([GROUP, "d", again.epoch])
+    command = with_sources(unpack(tmp_path), "-c", A_LIFE, member, topic_id("t"))
     ran = subprocess.run(command, input=json.dumps(log), capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     written = json.loads(ran.stdout)

@@ -176,8 +176,9 @@ class Sender:
         """Waits for what is on its way, at most this long, then drops it. Takes nothing more from now on. Idempotent."""
         self.room.close()
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                await self.flush()
+            if timeout_ms:
+                async with asyncio.timeout(timeout_ms / 1000):
+                    await self.flush()
         except TimeoutError:
             pass
         finally:
