@@ -15,7 +15,7 @@ from tests.unit.coordinator.group_driver import GROUP, Groups, Reader, settle, t
 A_LIFE: Final = """
 import json, sys
 
-from oncelog_coordinator.core.groups.shard_table import GroupShardTable
+from oncelog_coordinator.core.groups.shard_table import GroupShardTable  # where the previous version has it
 from oncelog_coordinator.core.offsets import offset_commands as cmd
 from oncelog_coordinator.core.offsets.offset_records import OffsetValue
 
