@@ -69,6 +69,10 @@ def channel_group_id(channel_id: str) -> str:
 def waiting_topic(topic: str) -> str:
     """Returns the name of the topic in which delayed records of `topic` wait. Raises `InvalidTopicError` when there is none."""
     name = WAITING_PREFIX + check_topic_name(topic)
-    if len(name) > TOPIC_CHARACTERS_MAX or topic.startswith(WAITING_PREFIX):
+    if topic.startswith("__"):  # what waited for a topic of the cluster would be written there by a broker
+        raise InvalidTopicError(
+            "names that begin with __ are the cluster's own: nothing can wait for them", topic=topic
+        )
+    if len(name) > TOPIC_CHARACTERS_MAX:
         raise InvalidTopicError("records of this topic cannot be delayed: its name is too long", topic=topic)
     return name

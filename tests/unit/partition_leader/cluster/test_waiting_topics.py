@@ -8,7 +8,7 @@ import pytest
 
 from oncelog.errors import InvalidTopicError
 from oncelog_partition_leader.cluster.waiting_topics import Followed, followed, waiting_topic_of
-from oncelog_runtime.metadata.cluster_keys import Topic
+from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS, Topic
 from oncelog_runtime.metadata.cluster_view import Versioned
 
 ORDERS = Topic("orders", "a" * 32, 4, 3, {"flush_mode": "fsync", "retention_ms": "1000", "cleanup_policy": "compact"})
@@ -26,6 +26,12 @@ def test_it_is_as_large_and_as_durable_as_its_topic_and_keeps_everything() -> No
 def test_a_name_that_would_be_too_long_is_refused() -> None:
     with pytest.raises(InvalidTopicError):
         waiting_topic_of(replace(ORDERS, name="x" * 249))
+
+
+@pytest.mark.parametrize("name", INTERNAL_TOPICS)
+def test_nothing_waits_for_the_clusters_own_topics(name: str) -> None:
+    with pytest.raises(InvalidTopicError):
+        waiting_topic_of(replace(ORDERS, name=name))
 
 
 def test_it_follows_its_topic() -> None:

@@ -71,8 +71,8 @@ def test_a_partition_id_is_32_hex_digits_and_a_number(topic_id: str, partition: 
     assert is_partition_id(topic_id, partition) is legal
 
 
-def test_a_topic_has_a_waiting_topic_unless_its_name_is_too_long() -> None:
+def test_a_topic_has_a_waiting_topic_unless_its_name_is_too_long_or_it_is_the_clusters_own() -> None:
     assert waiting_topic("orders") == "__delayed.orders"
-    for topic in ("x" * 245, "__delayed.orders"):
+    for topic in ("x" * 245, "__delayed.orders", "__transaction_state", "__consumer_offsets"):
         with pytest.raises(errors.InvalidTopicError):
             waiting_topic(topic)
