@@ -1,7 +1,8 @@
 """The messages that have come and that the caller does not have yet, in the order in which they came.
 
 Rule 1: a message that is no longer the worker's is not handed out: its time has passed, or its partition has another leader.
-Rule 2: what a reader must be told comes after the messages before it, once; every reader gets what ends the worker.
+Rule 2: one that may be another worker's by now stays until its leader was asked (`assurance`).
+Rule 3: what a reader must be told comes after the messages before it, once; every reader gets what ends the worker.
 Its bound is the worker's `max_in_flight`: no broker is asked for more.
 """
 
@@ -22,11 +23,14 @@ _FOREVER_S = 3_600.0
 
 class Inbox:
     """See the module. `is_ours` says whether the broker that gave a record still leads its partition, and strikes it off
-    otherwise.
+    otherwise; `is_sure`, whether that is beyond doubt.
     """
 
-    def __init__(self, is_ours: Callable[[ChannelMessage], bool]) -> None:
+    def __init__(
+        self, is_ours: Callable[[ChannelMessage], bool], is_sure: Callable[[ChannelMessage], bool] = lambda _: True
+    ) -> None:
         self._is_ours = is_ours
+        self._is_sure = is_sure
         self._messages: deque[ChannelMessage] = deque()
         self._news = asyncio.Event()
         self._error: OncelogError | None = None
@@ -50,16 +54,26 @@ class Inbox:
         self._news.set()
 
     def take(self, most: int) -> list[ChannelMessage]:
-        """Up to so many messages for the caller; none when there are none. Raises by rule 2."""
+        """Up to so many messages for the caller; none when there are none. Raises by rule 3."""
         taken: list[ChannelMessage] = []
+        doubtful: list[ChannelMessage] = []
         if self._fatal is None:
             while self._messages and len(taken) < most:
                 message = self._messages.popleft()
-                if self._is_ours(message) and message._held.moves(MessageIncident.HANDED_OUT):
+                if not self._is_ours(message):
+                    continue
+                if not self._is_sure(message):
+                    doubtful.append(message)
+                elif message._held.moves(MessageIncident.HANDED_OUT):
                     taken.append(message)
+        self._messages.extendleft(reversed(doubtful))
         if not taken:
             self._raise()
         return taken
+
+    def doubtful(self) -> list[ChannelMessage]:
+        """Returns the messages here that rule 2 keeps back."""
+        return [message for message in self._messages if message._held.is_open and not self._is_sure(message)]
 
     def _raise(self) -> None:
         if self._fatal is not None:

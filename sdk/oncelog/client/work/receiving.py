@@ -22,6 +22,7 @@ from typing import Final
 from oncelog import errors
 from oncelog.client.home.context import Context, now_ms
 from oncelog.client.routing.metadata import created_again
+from oncelog.client.work.assurance import Assurance
 from oncelog.client.work.channel_lookup import ChannelId, ChannelLookup
 from oncelog.client.work.inbox import Inbox
 from oncelog.client.work.message import ChannelMessage, Settles
@@ -70,7 +71,8 @@ class Receiver:
         self._worker_id = worker_id
         self.shares = Shares(config.max_in_flight)
         self.holding = Holding()
-        self.inbox = Inbox(self._is_ours)
+        self.assurance = Assurance()
+        self.inbox = Inbox(self._is_ours, self._is_sure)
         partitions.tell = self.inbox.tell
         self.expire: Callable[[list[ChannelMessage]], None] = lambda messages: None
         self.on_taken: Callable[[], None] = lambda: None
@@ -297,6 +299,9 @@ class Receiver:
         held.moves(MessageIncident.TAKEN_AWAY)
         self.over(held)
         return False
+
+    def _is_sure(self, message: ChannelMessage) -> bool:
+        return self.assurance.is_sure(message._held) and self._partitions.leader(message.partition) != ""
 
     def _look_at_clock(self) -> None:
         """Rule 6."""

@@ -40,6 +40,7 @@ from oncelog.client.work.settling import Settler
 from oncelog.client.work.touching import Toucher
 from oncelog.config import REJECT, WorkerConfig
 from oncelog.core.names import check_channel_name, check_topic_name
+from oncelog.core.work.deadlines import SURE_MS
 from oncelog.core.work.settlements import REASON_CHARACTERS_MAX, Said, Verdict
 from oncelog.trace import tracing
 from oncelog.types import PartitionId
@@ -216,10 +217,17 @@ class Worker(StaysHere, Generic[K, V]):
             found = self._receiver.inbox.take(most)
             if self.config.undecodable == REJECT:
                 found = [message for message in found if self._is_decoded(message)]
-            if found or not await self._receiver.inbox.wait(until_ms):
+            if found or not await self._has_news(until_ms):
                 return found
             self._pace.had_turn()
         return []
+
+    async def _has_news(self, until_ms: int | None) -> bool:
+        """Waits for more. Records that have to be asked about get the time for that, however little the caller gives."""
+        inbox = self._receiver.inbox
+        if self._receiver.assurance.ask(inbox, self._settler) and until_ms is not None:
+            until_ms = max(until_ms, now_ms() + SURE_MS)
+        return await inbox.wait(until_ms)
 
     def _is_decoded(self, message: ChannelMessage[K, V]) -> bool:
         """Rule 4."""

@@ -4,6 +4,9 @@ Rule 1: the broker counts from when it gave the record, the worker from when it 
         that the request stood: that is not later, however long the answer was on its way. It takes the record for lost a little
         early besides, since two clocks never run equally fast.
 Rule 2: for a record that is touched the worker counts from before the request left, and keeps the same margin.
+Rule 3: while a record waits to be handed out, its leader may die, and the next one may give it to a worker that acknowledges
+        it. No fail-over is so quick that all of this is done within `SURE_MS`. After that time the record is touched before
+        it is handed out.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ from typing import Final
 _MARGIN_SHARE: Final = 20
 _LONGEST_MARGIN_MS: Final = 1_000
 _GIVEN_UP_MS: Final = 10_000
+SURE_MS: Final = 500
+"""How long a worker is sure of a record that its leader gave it, or has confirmed. Rule 3."""
 
 
 def given_at_ms(now_ms: int, asked_ms: int, waited_ms: int) -> int:
@@ -42,3 +47,8 @@ def margin_ms(ack_wait_ms: int) -> int:
 def touch_at_ms(from_ms: int, ack_wait_ms: int) -> int:
     """Returns when a record that is still worked on has to be touched: at half of its time, so that two tries fit."""
     return from_ms + ack_wait_ms // 2
+
+
+def sure_for_ms(round_trip_ms: int, ack_wait_ms: int) -> int:
+    """Returns for how long a touch that took so long makes sure: at a slow broker `SURE_MS` is over before the answer comes."""
+    return min(max(SURE_MS, 2 * round_trip_ms), max(SURE_MS, ack_wait_ms // 2))

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog.core.work.deadlines import given_at_ms, held_until_ms, is_unheard, margin_ms, touch_at_ms
+from oncelog.core.work.deadlines import (
+    SURE_MS,
+    given_at_ms,
+    held_until_ms,
+    is_unheard,
+    margin_ms,
+    sure_for_ms,
+    touch_at_ms,
+)
 
 
 @pytest.mark.parametrize(("ack_wait_ms", "margin"), [(100, 5), (10_000, 500), (30_000, 1_000), (43_200_000, 1_000)])
@@ -32,3 +40,10 @@ def test_a_process_that_was_frozen_for_half_of_the_time_may_have_been_given_up()
     assert is_unheard(now_ms=2_001, seen_ms=0, ack_wait_ms=4_000)
     assert not is_unheard(now_ms=5_000, seen_ms=0, ack_wait_ms=60_000)
     assert is_unheard(now_ms=5_001, seen_ms=0, ack_wait_ms=60_000)
+
+
+def test_a_slow_touch_makes_sure_for_longer_and_for_half_of_the_time_at_most() -> None:
+    assert sure_for_ms(round_trip_ms=3, ack_wait_ms=30_000) == SURE_MS
+    assert sure_for_ms(round_trip_ms=800, ack_wait_ms=30_000) == 1_600
+    assert sure_for_ms(round_trip_ms=20_000, ack_wait_ms=30_000) == 15_000
+    assert sure_for_ms(round_trip_ms=800, ack_wait_ms=200) == SURE_MS

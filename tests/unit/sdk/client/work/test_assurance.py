@@ -1,0 +1,95 @@
+"""A record that has waited at its worker is handed out when its leader has just confirmed it, and no other one is."""
+
+from __future__ import annotations
+
+import asyncio
+
+from oncelog import errors
+from oncelog.client.work.worker import Worker
+from oncelog.v1 import channel_pb2 as ch
+from tests.unit.sdk.client.fake_cluster import BROKERS, FakeCluster
+from tests.unit.sdk.client.reading import append
+from tests.unit.sdk.client.work.fake_channels import FakeChannels
+from tests.unit.sdk.client.work.working import at_work, values
+
+WAITED_S = 0.6
+
+
+def touches(channels: FakeChannels) -> int:
+    """Records that were touched."""
+    items = [item for request in channels.settlements for item in request.items]
+    return sum(item.last_offset - item.first_offset + 1 for item in items if item.verdict == ch.VERDICT_TOUCH)
+
+
+def test_what_has_just_come_is_not_asked_about(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"0", b"1", b"2"])
+
+    async def work(worker: Worker) -> None:
+        assert values(await worker.getmany(1)) == [b"0"]
+        assert values(await worker.getmany(2)) == [b"1", b"2"]
+        assert touches(channels) == 0
+
+    at_work(cluster, work)
+
+
+def test_what_has_waited_is_asked_about_at_once_even_by_a_reader_without_time(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    append(cluster, [b"0", b"1", b"2"])
+
+    async def work(worker: Worker) -> None:
+        await worker.getmany(1)
+        await asyncio.sleep(WAITED_S)
+        assert values(await worker.getmany(timeout_ms=0)) == [b"1", b"2"]
+        assert touches(channels) == 2
+
+    at_work(cluster, work)
+
+
+def test_what_another_worker_was_given_meanwhile_is_not_handed_out(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    """Its leader died, the next one gave it to somebody who acknowledged it, and this client has not heard of that yet."""
+    append(cluster, [b"0", b"1", b"2"])
+
+    async def work(worker: Worker) -> None:
+        await worker.getmany(1)
+        part = channels.parts[0]
+        part.entries[1].worker = "another"
+        await asyncio.sleep(WAITED_S)
+        assert values(await worker.getmany()) == [b"2"]
+
+    at_work(cluster, work)
+
+
+def test_nothing_is_handed_out_while_its_leader_is_silent(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"0", b"1"])
+
+    async def work(worker: Worker) -> None:
+        await worker.getmany(1)
+        await asyncio.sleep(WAITED_S)
+        cluster.fail("Settle", errors.NetworkError(address=BROKERS[0]))
+        before_s = asyncio.get_running_loop().time()
+        assert values(await worker.getmany()) == [b"1"]
+        assert asyncio.get_running_loop().time() > before_s + 0.01, "the first touch failed, the second one did not"
+
+    at_work(cluster, work)
+
+
+def test_a_slow_leader_is_believed_for_longer(cluster: FakeCluster, channels: FakeChannels) -> None:
+    """Otherwise every answer would come too late, and nothing be handed out."""
+    append(cluster, [b"0", b"1"])
+
+    async def work(worker: Worker) -> None:
+        await worker.getmany(1)
+        await asyncio.sleep(WAITED_S)
+        settle = channels._Settle
+
+        async def slowly(*given: object) -> object:
+            await asyncio.sleep(0.8)
+            return await settle(*given)  # type: ignore[arg-type]
+
+        cluster._Settle = slowly  # type: ignore[attr-defined]
+        assert values(await worker.getmany()) == [b"1"]
+
+    at_work(cluster, work)
