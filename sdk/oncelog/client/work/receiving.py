@@ -86,7 +86,7 @@ class Receiver:
         self._pulses: asyncio.TimerHandle | None = None
         self._seen_ms = 0
         self._shortest_ack_wait_ms = _LONGEST_ACK_WAIT_MS
-        """Of the records that ever came."""
+        """No record that ever came had a shorter one."""
         self._is_kicked = False
         self._is_closed = False
         self._is_checking = False
