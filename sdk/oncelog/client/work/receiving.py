@@ -88,7 +88,7 @@ class Receiver:
         self._pulses: asyncio.TimerHandle | None = None
         self.seen_ms = 0
         self._shortest_ack_wait_ms = _LONGEST_ACK_WAIT_MS
-        """The shortest of all records that ever came."""
+        """No record that ever came had a shorter one."""
         self._is_kicked = False
         self._is_closed = False
         self._is_checking = False
