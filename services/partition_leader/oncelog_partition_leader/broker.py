@@ -27,6 +27,7 @@ from oncelog_partition_leader.partition.channels.ephemeral import EphemeralChann
 from oncelog_partition_leader.partition.channels.host import ChannelHost
 from oncelog_partition_leader.partition.channels.led_channel import Surroundings
 from oncelog_partition_leader.partition.channels.reading.batch_cutting import Unpacked
+from oncelog_partition_leader.partition.channels.standstill import Standstill
 from oncelog_partition_leader.partition.compactor import Compactor
 from oncelog_partition_leader.partition.coordinator_client import Coordinators
 from oncelog_partition_leader.partition.delays.delay_host import DelayHost
@@ -203,6 +204,7 @@ class Broker:
             ChannelCoordinators(ports.transport, view, timeout_ms),
             unpacked,
             LetterWriter(ports.transport, view, ports.clock, unpacked, timeout_ms),
+            Standstill(ports.clock, config.harmless_pause_ms),
         )
         ephemeral = EphemeralChannels(ports.transport, view, around)
         host = ChannelHost(view, self.replicas.partitions, around, ephemeral)

@@ -138,6 +138,11 @@ class BrokerConfig(ServingConfig):
         return self.node_id
 
     @property
+    def harmless_pause_ms(self) -> int:
+        """The time for which this broker may stand still without another one being elected (decision 0019), less a fifth."""
+        return (self.peer_silence_max_ms - self.peer_hold_ms + 2 * self.probe_timeout_ms) * 4 // 5
+
+    @property
     def log_dir(self) -> str:
         """The folder of the partition logs, below the data directory."""
         return "logs"

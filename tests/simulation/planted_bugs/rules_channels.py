@@ -13,6 +13,7 @@ The seeds of `test_channel_work.py` that noticed when these were written:
 
 from __future__ import annotations
 
+from oncelog.client.work.assurance import Assurance
 from oncelog_coordinator.core.channels import channel_table
 from oncelog_coordinator.core.channels.channel_table import ChannelTable
 from oncelog_partition_leader.core.channels.delivery import Delivery
@@ -24,6 +25,7 @@ from oncelog_partition_leader.core.channels.settlement import Settlement
 from oncelog_partition_leader.partition.channels import opening
 from oncelog_partition_leader.partition.channels.opening import Opening
 from oncelog_partition_leader.partition.channels.reading import committed_reading
+from oncelog_partition_leader.partition.channels.standstill import Standstill
 from oncelog_partition_leader.partition.channels.state_writer import StateWriter
 from oncelog_partition_leader.partition.channels.transaction_acks import TransactionAcks
 from tests.simulation.planted_bugs import edit, without
@@ -210,5 +212,17 @@ PLANTS = [
         "a dead record is settled when its letter is written, and not before",
         edit(Fates, "die", ("if not self.options.dead_letter_topic:", "if True:")),
         f"{_CORE}test_delivery.py::test_a_dead_record_is_settled_when_its_letter_is_written",
+    ),
+    without(
+        "channel-waited-too-long",
+        "a record that has waited at its worker is touched before it is handed out",
+        edit(Assurance, "is_sure", ("return now_ms() - held.from_ms <= self.sure_ms", "return True")),
+        "unit/sdk/client/work/test_assurance.py::test_what_another_worker_was_given_meanwhile_is_not_handed_out",
+    ),
+    without(
+        "channel-after-standstill",
+        "a leader that stood still opens its channels again before it delivers",
+        edit(Standstill, "look", ("self.over()", "pass")),
+        f"{_SHELL}test_standstill.py::test_what_was_acknowledged_at_the_next_leader_is_not_delivered_here_any_more",
     ),
 ]

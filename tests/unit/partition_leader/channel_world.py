@@ -26,6 +26,7 @@ from oncelog_partition_leader.partition.channels.ephemeral import EphemeralChann
 from oncelog_partition_leader.partition.channels.host import ChannelHost
 from oncelog_partition_leader.partition.channels.led_channel import LedChannel, Surroundings
 from oncelog_partition_leader.partition.channels.reading.batch_cutting import Unpacked
+from oncelog_partition_leader.partition.channels.standstill import Standstill
 from oncelog_partition_leader.partition.channels.wire_state import merged, settled_in
 from oncelog_partition_leader.partition.leadership import Leadership
 from oncelog_partition_leader.partition.partition import LocalPartition
@@ -244,6 +245,7 @@ class ChannelWorld:
             ChannelCoordinators(transport, self.view, 1_000),
             self.unpacked,
             LetterWriter(transport, self.view, self.clock, self.unpacked, 1_000),
+            Standstill(self.clock, 1_000),
         )
         self.ephemeral = EphemeralChannels(transport, self.view, self.around)
         self.host = ChannelHost(self.view, self.partitions, self.around, self.ephemeral)

@@ -49,6 +49,7 @@ class ChannelHost:
         """By partition and channel id."""
         self._begun: dict[PartitionId, tuple[Leadership, set[str]]] = {}
         """The ids of the channels that were begun in the present leadership of a partition."""
+        around.standstill.over = self._open_all_again
         view.listen(self._saw)
 
     # ------------------------------------------------------------ following
@@ -129,7 +130,13 @@ class ChannelHost:
             self.around, partition, leadership, channel, beginning=beginning, news=shared.wake, ended=self._ended
         )
         self._led.setdefault(partition.id, {})[channel.channel_id] = led
+        self.around.standstill.begin()
         shared.add(led)
+
+    def _open_all_again(self) -> None:
+        """This process stood still: what its channels remember may be outdated."""
+        for led in [led for here in self._led.values() for led in here.values()]:
+            led.give_up()
 
     def _ended(self, led: LedChannel) -> None:
         place, channel_id = led.partition.id, led.place.channel_id
@@ -138,6 +145,8 @@ class ChannelHost:
             del here[channel_id]
             if not here:
                 del self._led[place]
+        if not self._led:
+            self.around.standstill.end()
         shared = self.shared.get(channel_id)
         if shared is not None:
             shared.remove(led)
@@ -165,6 +174,7 @@ class ChannelHost:
 
     def led(self, partition: LocalPartition, channel: Channel) -> LedChannel:
         """Returns a channel on a partition that is led here. Raises as `require_leadership`, or `LeaderNotAvailableError`."""
+        self.around.standstill.look()
         partition.require_leadership()
         led = self._led.get(partition.id, {}).get(channel.channel_id)
         if led is None:

@@ -29,6 +29,7 @@ from oncelog_partition_leader.partition.channels.opening import Beginning, Openi
 from oncelog_partition_leader.partition.channels.reading.batch_cutting import Unpacked
 from oncelog_partition_leader.partition.channels.reading.committed_reading import visible_end
 from oncelog_partition_leader.partition.channels.reading.supply import Supply
+from oncelog_partition_leader.partition.channels.standstill import Standstill
 from oncelog_partition_leader.partition.channels.state_writer import StateWriter
 from oncelog_partition_leader.partition.channels.transaction_acks import TransactionAcks
 from oncelog_partition_leader.partition.channels.wire_state import ChannelPlace
@@ -51,6 +52,7 @@ class Surroundings:
     coordinators: ChannelCoordinators
     unpacked: Unpacked
     letters: LetterWriter
+    standstill: Standstill
 
 
 class LedChannel:
@@ -276,6 +278,7 @@ class LedChannel:
 
     def _tick(self) -> None:
         self._timer = None
+        self._around.standstill.look()
         if not self.is_open:
             return
         try:

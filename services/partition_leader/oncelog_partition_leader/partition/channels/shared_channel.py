@@ -124,6 +124,7 @@ class SharedChannel:
 
     def _look_for_silence(self) -> None:
         self._silence = None
+        self._around.standstill.look()
         for worker_id in self.workers.silent(self._now_ms(), worker_timeout_ms(self.channel.options)):
             self.left(worker_id, released=False)
         self._watch_silence()
@@ -161,6 +162,7 @@ class SharedChannel:
 
     def serve(self) -> None:
         """Gives records to requests that wait, in turn."""
+        self._around.standstill.look()
         if not self._line:
             return
         led_here = [led for led in self.led.values() if led.is_open]

@@ -10,6 +10,8 @@ from oncelog import errors
 from oncelog.error_codes import ErrorCode
 from oncelog.v1 import channel_pb2 as pb
 from oncelog.v1 import coordinator_pb2 as co
+from oncelog_partition_leader.partition.channels.answering import Given
+from oncelog_partition_leader.partition.channels.shared_channel import Standing
 from tests.unit.partition_leader.channel_world import (
     CHANNEL_ID,
     TOPIC_ID,
@@ -155,16 +157,22 @@ def test_a_request_that_allows_nothing_and_does_not_wait_ends_the_one_that_stand
     play(scenario)
 
 
-def test_records_of_a_broken_request_go_to_the_next_worker() -> None:
+def test_records_of_a_broken_request_go_to_the_next_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(world: ChannelWorld) -> None:
         await world.lead()
         world.put(channel())
         waiting = asyncio.create_task(world.values("w1", max_wait_ms=60_000))
         await asyncio.sleep(1)
-        standing = next(iter(world.host.shared[CHANNEL_ID]._line))
-        await world.send(b"a")
-        standing.answer.add_done_callback(lambda _given: waiting.cancel())
-        await asyncio.sleep(1)
+
+        def give_and_break(standing: Standing, given: list[Given]) -> None:
+            standing.answer.set_result(given)
+            waiting.cancel()  # its caller goes before it sees what was given
+
+        with monkeypatch.context() as broken:
+            broken.setattr(Standing, "give", give_and_break)
+            await world.send(b"a")
+            await asyncio.sleep(1)
+        assert waiting.cancelled()
         reply, payload = await world.receive("w2", max_wait_ms=100)
         assert values_of(reply, payload) == [b"a"]
         assert reply.records[0].delivery == 1
