@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import asyncio
+from typing import Final, NamedTuple
 
 from oncelog.client.admin.admin_base import AdminBase
 from oncelog.core.names import waiting_topic
@@ -11,6 +12,8 @@ from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.wire import methods
 from oncelog.wire.wire_errors import from_detail
+
+_PAUSE_S: Final = 0.05
 
 
 class DelayedPartition(NamedTuple):
@@ -48,11 +51,18 @@ class DelayAdmin(AdminBase):
         return [await self._describe_one(PartitionId(found.topic_id, number)) for number in range(found.partitions)]
 
     async def _describe_one(self, where: PartitionId) -> DelayedPartition:
+        """Asks again while a new leader still reads the waiting log: the error is in the answer, where `Caller` sees none."""
         request = pb.DescribeDelayedRequest(topic_id=where.topic_id, partitions=[where.partition])
-        reply = await self._caller.to_leader(where, methods.DESCRIBE_DELAYED, request)
-        answer = reply.partitions[0]
-        if answer.HasField("error"):
-            raise from_detail(answer.error)
+        deadline_ms = self._context.deadline_ms()
+        while True:
+            reply = await self._caller.to_leader(where, methods.DESCRIBE_DELAYED, request)
+            answer = reply.partitions[0]
+            if not answer.HasField("error"):
+                break
+            error = from_detail(answer.error)
+            if not error.retriable or self._context.now_ms() >= deadline_ms:
+                raise error
+            await asyncio.sleep(_PAUSE_S)
         return DelayedPartition(answer.partition, answer.waiting, answer.next_due_ms, answer.moved, answer.cancelled)
 
     async def _waiting(self, topic: str) -> str:

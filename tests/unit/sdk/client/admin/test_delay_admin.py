@@ -19,15 +19,23 @@ WAITING_ID = "d" * 32
 
 
 class Cluster:
-    """A cluster in which records wait for `orders` alone, in two partitions. `failed` is a partition that nobody leads."""
+    """A cluster in which records wait for `orders` alone, in two partitions. `failed` is a partition that nobody leads, for so
+    many answers.
+    """
 
-    def __init__(self, failed: int = -1) -> None:
+    def __init__(self, failed: int = -1, answers: int = 1_000_000) -> None:
         self.failed = failed
+        self.answers = answers
+        self.now_ms = 0
         self.asked: list[tuple[PartitionId, str, Any]] = []
-        context: Any = SimpleNamespace(deadline_ms=lambda: 1_000, home=None)
+        context: Any = SimpleNamespace(deadline_ms=lambda: 1_000, now_ms=self._now_ms, home=None)
         metadata: Any = SimpleNamespace(topic=self._topic)
         caller: Any = SimpleNamespace(to_leader=self._to_leader)
         self.admin = DelayAdmin(context, metadata, caller)
+
+    def _now_ms(self) -> int:
+        self.now_ms += 300
+        return self.now_ms
 
     async def _topic(self, name: str, _deadline_ms: int, **_: Any) -> Any:
         if name != "__delayed.orders":
@@ -40,7 +48,8 @@ class Cluster:
             return pb.CancelDelayedReply()
         reply = pb.DescribeDelayedReply()
         answer = reply.partitions.add(partition=where.partition, waiting=3, next_due_ms=7, moved=2, cancelled=1)
-        if where.partition == self.failed:
+        if where.partition == self.failed and self.answers > 0:
+            self.answers -= 1
             answer.error.CopyFrom(to_detail(errors.NotLeaderError("nobody leads it")))
         return reply
 
@@ -65,6 +74,11 @@ def test_a_topic_without_delayed_records_is_no_error_to_look_at() -> None:
         asyncio.run(cluster.admin.cancel_delayed("other", 0, 5))
 
 
-def test_the_error_of_a_partition_is_raised() -> None:
+def test_the_error_of_a_partition_is_raised_when_it_lasts() -> None:
     with pytest.raises(errors.NotLeaderError):
         asyncio.run(Cluster(failed=1).admin.describe_delayed("orders"))
+
+
+def test_a_leader_that_still_reads_the_waiting_log_is_asked_again() -> None:
+    told = asyncio.run(Cluster(failed=1, answers=2).admin.describe_delayed("orders"))
+    assert [one.waiting for one in told] == [3, 3]
