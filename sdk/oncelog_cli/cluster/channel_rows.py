@@ -27,6 +27,9 @@ LIST_WIDE: Final = (
     "start",
     "created_ms",
 )
+Row = dict[str, Any]
+"""Values by the names of their columns."""
+
 _SUMMED: Final = (
     "depth",
     "in_flight",
@@ -43,7 +46,7 @@ PENDING_COLUMNS: Final = ("partition", "offset", "worker_id", "idle_ms", "delive
 _STARTS: Final = {-1: "latest", -2: "earliest"}
 
 
-def listing_row(item: ChannelListing) -> dict[str, Any]:
+def listing_row(item: ChannelListing) -> Row:
     """A channel with every option."""
     return {
         "topic": item.topic,
@@ -57,11 +60,11 @@ def listing_row(item: ChannelListing) -> dict[str, Any]:
     }
 
 
-def described(found: ChannelDescription) -> tuple[list[dict[str, Any]], dict[str, Any], list[dict[str, Any]]]:
+def described(found: ChannelDescription) -> tuple[list[Row], Row, list[Row]]:
     """A row for each partition, their sum, and a row for each worker."""
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for state in found.partitions:
-        row: dict[str, Any] = {name: getattr(state, name) for name in ("partition", *_SUMMED)}
+        row: Row = {name: getattr(state, name) for name in ("partition", *_SUMMED)}
         row |= {name: getattr(state, name) for name in ("settled_before", "end_offset", "leader_epoch")}
         row["error"] = state.error.code.name if state.error is not None else None
         rows.append(row if state.error is None else {"partition": state.partition, "error": row["error"]})
@@ -69,9 +72,9 @@ def described(found: ChannelDescription) -> tuple[list[dict[str, Any]], dict[str
     return rows, total, _workers(found)
 
 
-def _workers(found: ChannelDescription) -> list[dict[str, Any]]:
+def _workers(found: ChannelDescription) -> list[Row]:
     """Returns how much each worker holds of all partitions, and when it was last heard of by any of them."""
-    rows: dict[str, dict[str, Any]] = {}
+    rows: dict[str, Row] = {}
     for state in found.partitions:
         for worker in state.workers:
             new = {"worker_id": worker.worker_id, "client": worker.client, "in_flight": 0, "idle_ms": worker.idle_ms}
@@ -90,7 +93,7 @@ def heading(found: ChannelDescription) -> str:
     return "\n".join(lines)
 
 
-def pending_row(item: PendingMessage) -> dict[str, Any]:
+def pending_row(item: PendingMessage) -> Row:
     """A record that waits for its end."""
     return asdict(item)
 

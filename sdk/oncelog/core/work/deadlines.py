@@ -50,5 +50,5 @@ def touch_at_ms(from_ms: int, ack_wait_ms: int) -> int:
 
 
 def sure_for_ms(round_trip_ms: int, ack_wait_ms: int) -> int:
-    """Returns for how long a touch that took so long makes sure: at a slow broker `SURE_MS` is over before the answer comes."""
+    """Returns for how long a touch that took so long makes sure. A slow broker needs more than `SURE_MS` to answer."""
     return min(max(SURE_MS, 2 * round_trip_ms), max(SURE_MS, ack_wait_ms // 2))
