@@ -163,6 +163,17 @@ def test_the_work_of_a_channel_is_seen(observed: LocalCluster) -> None:
     eventually(observed, "oncelog_channel_workers", 0, **channel)
 
 
+def test_delayed_records_that_wait_are_counted(observed: LocalCluster) -> None:
+    with Client(observed.bootstrap_servers) as client:
+        client.admin.create_topic("later", partitions=1)
+        with client.producer() as producer:
+            for _ in range(3):
+                producer.send("later", value=b"x", delay_ms=3_600_000).result()
+    eventually(observed, "oncelog_delayed_waiting_records", 3, topic="later")
+    assert total(observed, "oncelog_delayed_refused_records", topic="later") == 0
+    assert total(observed, "oncelog_delayed_overdue_seconds", topic="later") == 0
+
+
 def test_a_healthy_cluster_says_so(observed: LocalCluster) -> None:
     assert total(observed, "oncelog_active_controller") == 1
     assert total(observed, "oncelog_registered_processes", component="partition_leader") == 3

@@ -1,7 +1,8 @@
 """Renews leases over one call that stays open: a call for each renewal costs an idle process more than the renewal.
 
 Rule 1: one renewal at a time, so an answer belongs to the request before it.
-Rule 2: after anything but an answer the call is ended, and the next renewal begins another one; so does a new channel.
+Rule 2: after anything but an answer the call is ended, and the next renewal begins another one; so does a new channel, and a
+        call that etcd has ended between two renewals.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class LeaseCall:
                 if not is_answered:
                     raise ValueError("etcd answered about another lease")
                 return int(answer.TTL)
+            except asyncio.InvalidStateError as error:  # gRPC's word for a call that has just ended
+                raise ValueError("etcd ended the call") from error
             finally:
                 if not is_answered:
                     self.end()
@@ -52,7 +55,7 @@ class LeaseCall:
 
     def _opened(self) -> Any:
         channel, metadata = self._connection()
-        if self._call is None or channel is not self._channel:
+        if self._call is None or channel is not self._channel or self._call.done():
             self.end()
             self._channel, self._call = channel, _STUB(channel).LeaseKeepAlive(metadata=metadata)
         return self._call

@@ -18,11 +18,17 @@ class Call:
     """One call of the stub. It answers with the newest request's id and `Etcd.ttl_s`, or as `Etcd.says`."""
 
     def __init__(self, etcd: Etcd) -> None:
-        self.etcd, self.asked, self.is_ended = etcd, 0, False
+        self.etcd, self.asked, self.is_ended, self.is_done = etcd, 0, False, False
         etcd.calls.append(self)
 
     async def write(self, request: Any) -> None:
+        if self.is_done or self.etcd.ends_now:
+            self.is_done = True
+            raise asyncio.InvalidStateError("RPC already finished.")
         self.asked = request.ID
+
+    def done(self) -> bool:
+        return self.is_done
 
     async def read(self) -> Any:
         asked = self.asked
@@ -41,6 +47,8 @@ class Etcd:
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.says: Any = None
+        self.ends_now = False
+        """The call ends at the moment at which the next request is written."""
         self.channel: Any = object()
         self.leases = LeaseCall(lambda: (self.channel, (("token", "x"),)))
 
@@ -109,5 +117,22 @@ def test_a_new_channel_means_a_new_call(run: Run) -> None:
         etcd.channel = object()
         await etcd.leases.renew(7)
         assert [call.is_ended for call in etcd.calls] == [True, False]
+
+    run(test)
+
+
+def test_a_call_that_etcd_has_ended_meanwhile_is_replaced(run: Run) -> None:
+    """Its process died, for one: gRPC raises `InvalidStateError` for a write to such a call, which ended a service's task."""
+
+    async def test(etcd: Etcd) -> None:
+        await etcd.leases.renew(7)
+        etcd.calls[0].is_done = True
+        assert await etcd.leases.renew(7) == 3
+        etcd.ends_now = True
+        with pytest.raises(ValueError, match="etcd ended the call"):
+            await etcd.leases.renew(7)
+        etcd.ends_now = False
+        assert await etcd.leases.renew(7) == 3
+        assert len(etcd.calls) == 3
 
     run(test)

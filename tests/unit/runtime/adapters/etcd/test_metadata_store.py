@@ -78,6 +78,9 @@ class Renewal:
             raise says
         return grpc.aio.EOF if says is None else says
 
+    def done(self) -> bool:
+        return False
+
     def cancel(self) -> None:
         self.is_cancelled = True
 
