@@ -297,7 +297,18 @@ class Settler:
         else:
             word.held.moves(MessageIncident.CONFIRMED)
             self._over(word.held)
+            if word.said.verdict in (Verdict.ACK, Verdict.REJECT):
+                self._drop_copy(word.held)
         word.waiting.ended(None)
+
+    def _drop_copy(self, settled: Held) -> None:
+        """Strikes off the same record where it has come again, and waits to be handed out: its leader had opened the channel
+        again before it took the word.
+        """
+        again = self._holding.at(settled.place)
+        if again is not None and again.state is MessageState.WAITING:
+            again.moves(MessageIncident.TAKEN_AWAY)
+            self._over(again)
 
     def _not_ours(self, word: _Word) -> None:
         word.held.is_touched = False

@@ -74,6 +74,10 @@ class Holding:
     def __iter__(self) -> Iterator[Held]:
         return iter(self._held.values())
 
+    def at(self, place: Place) -> Held | None:
+        """Returns the record of this partition and offset, in whichever delivery; None: it is not held."""
+        return self._held.get(place[:2])
+
     def add(self, held: Held) -> Held | None:
         """Returns the earlier delivery of the record, which is lost and removed; None: there is none. Rule 1."""
         key = held.place[:2]

@@ -6,6 +6,7 @@ import asyncio
 
 from oncelog import errors
 from oncelog.client.work.worker import Worker
+from oncelog.core.work.holding import Held
 from oncelog.v1 import channel_pb2 as ch
 from tests.unit.sdk.client.fake_cluster import BROKERS, FakeCluster
 from tests.unit.sdk.client.reading import append
@@ -91,5 +92,27 @@ def test_a_slow_leader_is_believed_for_longer(cluster: FakeCluster, channels: Fa
 
         cluster._Settle = slowly  # type: ignore[attr-defined]
         assert values(await worker.getmany()) == [b"1"]
+
+    at_work(cluster, work)
+
+
+def test_a_record_that_came_again_before_its_acknowledgement_was_taken_is_not_handed_out(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    """Its leader was frozen, opened the channel again, delivered it again, and then took the word: all in one moment."""
+    append(cluster, [b"0", b"1"])
+
+    async def work(worker: Worker) -> None:
+        (first,) = await worker.getmany(1)
+        receiver = worker._receiver
+        (copy,) = receiver.inbox.take_all()
+        held = first._held
+        acknowledging = asyncio.ensure_future(first.ack())
+        await asyncio.sleep(0)  # it is on its way
+        copy._held = Held(held.place, held.broker, held.from_ms, 5_000, held.leader_epoch)
+        receiver.holding.add(copy._held)
+        receiver.inbox.put([copy])
+        await acknowledging
+        assert await worker.getmany(timeout_ms=300) == []
 
     at_work(cluster, work)
