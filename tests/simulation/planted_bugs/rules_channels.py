@@ -216,7 +216,7 @@ PLANTS = [
     without(
         "channel-waited-too-long",
         "a record that has waited at its worker is touched before it is handed out",
-        edit(Assurance, "is_sure", ("return now_ms() - held.from_ms <= self.sure_ms", "return True")),
+        edit(Assurance, "is_sure", ("now - held.from_ms", "0")),
         "unit/sdk/client/work/test_assurance.py::test_what_another_worker_was_given_meanwhile_is_not_handed_out",
     ),
     without(

@@ -87,6 +87,7 @@ class Receiver:
         self._timer: asyncio.TimerHandle | None = None
         self._pulses: asyncio.TimerHandle | None = None
         self.seen_ms = 0
+        """When this worker looked at its clock last: as it handed out a record, or between."""
         self._shortest_ack_wait_ms = _LONGEST_ACK_WAIT_MS
         """No record that ever came had a shorter one."""
         self._is_kicked = False

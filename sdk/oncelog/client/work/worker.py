@@ -40,7 +40,7 @@ from oncelog.client.work.settling import Settler
 from oncelog.client.work.touching import Toucher
 from oncelog.config import REJECT, WorkerConfig
 from oncelog.core.names import check_channel_name, check_topic_name
-from oncelog.core.work.deadlines import SURE_MS
+from oncelog.core.work.deadlines import ASKING_MS
 from oncelog.core.work.settlements import REASON_CHARACTERS_MAX, Said, Verdict
 from oncelog.trace import tracing
 from oncelog.types import PartitionId
@@ -191,7 +191,8 @@ class Worker(StaysHere, Generic[K, V]):
     ) -> list[ChannelMessage[K, V]]:
         """Up to `max_records` (None = all that are there) messages; waits for the first one, at most `timeout_ms`.
 
-        The list is empty when none came; without a `timeout_ms` it waits until one comes. Raises what keeps records from
+        The list is empty when none came; without a `timeout_ms` it waits until one comes. While records that have waited here
+        are asked about it waits for up to half a second, also with a shorter `timeout_ms`. Raises what keeps records from
         coming: once what may pass, and `UnknownChannelError` or `UnknownTopicError` each time when channel or topic are gone.
         """
         limit = self.config.max_in_flight if max_records is None else max_records
@@ -213,21 +214,21 @@ class Worker(StaysHere, Generic[K, V]):
             await self._pace.give_turn()
             self._pace.polled()
         until_ms = None if timeout_ms is None else now_ms() + timeout_ms
+        asked_until_ms = None if timeout_ms is None else now_ms() + max(timeout_ms, ASKING_MS)
         while not self._closing.is_begun:
             found = self._receiver.inbox.take(most)
             if self.config.undecodable == REJECT:
                 found = [message for message in found if self._is_decoded(message)]
-            if found or not await self._has_news(until_ms):
+            if found or not await self._has_news(until_ms, asked_until_ms):
                 return found
             self._pace.had_turn()
         return []
 
-    async def _has_news(self, until_ms: int | None) -> bool:
+    async def _has_news(self, until_ms: int | None, asked_until_ms: int | None) -> bool:
         """Waits for more. Records that have to be asked about get the time for that, however little the caller gives."""
         inbox = self._receiver.inbox
-        if self._receiver.assurance.ask(inbox, self._settler) and until_ms is not None:
-            until_ms = max(until_ms, now_ms() + SURE_MS)
-        return await inbox.wait(until_ms)
+        is_asking = self._receiver.assurance.ask(inbox, self._settler)
+        return await inbox.wait(asked_until_ms if is_asking else until_ms)
 
     def _is_decoded(self, message: ChannelMessage[K, V]) -> bool:
         """Rule 4."""

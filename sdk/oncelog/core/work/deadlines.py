@@ -5,8 +5,8 @@ Rule 1: the broker counts from when it gave the record, the worker from when it 
         early besides, since two clocks never run equally fast.
 Rule 2: for a record that is touched the worker counts from before the request left, and keeps the same margin.
 Rule 3: while a record waits to be handed out, its leader may die, and the next one may give it to a worker that acknowledges
-        it. No fail-over is so quick that all of this is done within `SURE_MS`. After that time the record is touched before
-        it is handed out.
+        it. All of this takes longer than `SURE_MS`: the quickest fail-over after a kill -9 that was measured took 340 ms. After
+        that time the record is touched before it is handed out.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from typing import Final
 _MARGIN_SHARE: Final = 20
 _LONGEST_MARGIN_MS: Final = 1_000
 _GIVEN_UP_MS: Final = 10_000
-SURE_MS: Final = 500
+SURE_MS: Final = 250
 """How long a worker is sure of a record that its leader gave it, or has confirmed. Rule 3."""
+ASKING_MS: Final = 500
+"""How long a reader without time waits at most while its worker asks about records."""
 
 
 def given_at_ms(now_ms: int, asked_ms: int, waited_ms: int) -> int:

@@ -9,7 +9,8 @@
 Rule 1: one transaction is under way at a time: a move, or a cancellation. A record is in one, or waits.
 Rule 2: a move that failed for certain gives its records back, and they are due at once. One whose outcome is not known ends the
         scheduler: the next one begins with a new session, which settles it, and reads the log again.
-Rule 3: nothing is moved before its time by the clock that is given; a clock that goes back only delays.
+Rule 3: nothing is moved before its time by the clock that is given. A clock that goes back delays what was not due yet, and
+        nothing else: a record whose move has failed is due as before.
 Rule 4: the log is kept from the first record that is not done.
 Rule 5: records that their topic refuses hold up no others: a refused move is made again in halves, and a record that is
         refused alone pauses, each time for longer. It is never dropped.

@@ -1,6 +1,6 @@
 """Due records as one batch for their topic: read from the waiting log by columns, in the order in which they are due.
 
-Rule 1: rows are taken by Arrow; no code runs per record, but one look-up for each batch that holds some of them.
+Rule 1: rows are taken by Arrow: no code looks into a record. A few look-ups run for each offset, of at most 5,000.
 Rule 2: of each batch only the wanted rows are kept, and at most `_RAW_BYTES_MAX` of whole batches are held beside them: one
         due record in each of many large batches does not fill the memory.
 Rule 3: the batch has at most as many bytes as the caller says, whatever the records were like when they were sent; but always

@@ -77,6 +77,50 @@ def test_nothing_is_handed_out_while_its_leader_is_silent(cluster: FakeCluster, 
     at_work(cluster, work)
 
 
+def test_a_reader_gets_its_answer_in_time_while_a_leader_is_silent(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    append(cluster, [b"0", b"1"])
+
+    async def work(worker: Worker) -> None:
+        await worker.getmany(1)
+        await asyncio.sleep(WAITED_S)
+
+        async def silent(*_: object) -> object:
+            await asyncio.sleep(3)
+            raise errors.NetworkError(address=BROKERS[0])
+
+        cluster._Settle = silent  # type: ignore[attr-defined]
+        for timeout_ms, longest_s in ((0, 0.55), (300, 0.55), (700, 0.75)):
+            before_s = asyncio.get_running_loop().time()
+            assert await worker.getmany(timeout_ms=timeout_ms) == []
+            assert asyncio.get_running_loop().time() - before_s < longest_s
+
+    at_work(cluster, work)
+
+
+def test_an_answer_that_was_slow_makes_sure_for_a_moment_only(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"0", b"1", b"2"])
+
+    async def work(worker: Worker) -> None:
+        await worker.getmany(1)
+        await asyncio.sleep(WAITED_S)
+        settle = channels._Settle
+
+        async def slowly(*given: object) -> object:
+            await asyncio.sleep(0.8)
+            return await settle(*given)  # type: ignore[arg-type]
+
+        cluster._Settle = slowly  # type: ignore[attr-defined]
+        assert values(await worker.getmany(1)) == [b"1"]
+        touched = touches(channels)
+        await asyncio.sleep(0.3)
+        assert values(await worker.getmany(1)) == [b"2"]
+        assert touches(channels) == touched + 1
+
+    at_work(cluster, work)
+
+
 def test_a_slow_leader_is_believed_for_longer(cluster: FakeCluster, channels: FakeChannels) -> None:
     """Otherwise every answer would come too late, and nothing be handed out."""
     append(cluster, [b"0", b"1"])
