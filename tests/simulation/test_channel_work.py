@@ -167,6 +167,16 @@ async def feed(client: Client, judge: Judge, random: Random, count: int) -> None
             await asyncio.sleep(random.random() * 0.5)
 
 
+async def until_there_is_something_to_judge(judge: Judge) -> None:
+    """Faults and work go on until a rejection was answered and a record came again, for two minutes at most.
+
+    An ordered channel moves slowly through faults, so a fixed time sees no rejection in some seeds.
+    """
+    ends_s = now_s() + 120
+    while now_s() < ends_s and not (judge.dead and any(times > 1 for times in judge.delivered.values())):
+        await asyncio.sleep(1)
+
+
 async def harm(cluster: SimCluster, random: Random, over: asyncio.Event) -> None:
     """Kills processes one after the other, each for a moment."""
     names = ["broker-0", "broker-1", "broker-2", "coordinator-0", "coordinator-1"]
@@ -235,6 +245,7 @@ def work_through_faults(seed: int, judge: Judge) -> None:
                 ]
                 await feed(client, judge, random, 200)
                 await asyncio.sleep(15)
+                await until_there_is_something_to_judge(judge)
                 over.set()
                 await asyncio.gather(*tasks)
             cluster.world.set_plan(FaultPlan())
