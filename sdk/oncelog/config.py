@@ -474,14 +474,14 @@ def start_time_ms(start: str | int) -> int:
     return start
 
 
-def load(kind: type[C], given: Mapping[str, Any], also: Iterable[str] = ()) -> C:
+def load(kind: type[C], given: Mapping[str, object], also: Iterable[str] = ()) -> C:
     """A checked configuration of this kind, with what its `delivery` preset sets. Raises `ConfigError` for unknown names and
     illegal values.
 
     `also`: names that the caller has taken out already, to be suggested too.
     """
     known = {item.name: item for item in fields(kind)}  # type: ignore[arg-type]
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     for typed, value in given.items():
         name = typed.replace(".", "_")
         if name not in known:
@@ -492,7 +492,7 @@ def load(kind: type[C], given: Mapping[str, Any], also: Iterable[str] = ()) -> C
     return kind(**delivery_presets.completed(_PRESETS.get(kind, {}), values))
 
 
-_PRESETS: Final[Mapping[type[Any], Mapping[str, delivery_presets.Preset]]] = {
+_PRESETS: Final[Mapping[type, Mapping[str, delivery_presets.Preset]]] = {
     ProducerConfig: delivery_presets.OF_PRODUCERS,
     ConsumerConfig: delivery_presets.OF_CONSUMERS,
 }
@@ -515,7 +515,7 @@ def _suggestion(name: str, known: list[str]) -> str:
     return f"; did you mean `{near[0]}`?" if near else ""
 
 
-def _coerce(name: str, value: Any, default: Any) -> Any:
+def _coerce(name: str, value: Any, default: object) -> object:
     """Text from properties files and environments becomes numbers and booleans; anything else stays."""
     if isinstance(value, str) and isinstance(default, bool):
         if value.lower() not in ("true", "false"):
@@ -538,25 +538,25 @@ def _coerce(name: str, value: Any, default: Any) -> Any:
     return value
 
 
-def _positive(config: Any, *names: str) -> None:
+def _positive(config: object, *names: str) -> None:
     for name in names:
         _at_least(config, name, 1)
 
 
-def _at_least(config: Any, name: str, lowest: int) -> None:
+def _at_least(config: object, name: str, lowest: int) -> None:
     value = getattr(config, name)
     if not lowest <= value <= _HIGHEST:
         limit = f"at least {lowest}" if value < lowest else f"at most {_HIGHEST}"
         raise ConfigError(f"`{name}` is {value}, and must be {limit}")
 
 
-def _within(config: Any, name: str, lowest: int, highest: int) -> None:
+def _within(config: object, name: str, lowest: int, highest: int) -> None:
     value = getattr(config, name)
     if not lowest <= value <= highest:
         raise ConfigError(f"`{name}` is {value}, and must be {lowest} to {highest}")
 
 
-def _one_of(config: Any, name: str, allowed: tuple[str, ...]) -> None:
+def _one_of(config: object, name: str, allowed: tuple[str, ...]) -> None:
     value = getattr(config, name)
     if value not in allowed:
         raise ConfigError(f"`{name}` is {value!r}, and must be one of {', '.join(allowed)}")

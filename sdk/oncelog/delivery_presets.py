@@ -59,7 +59,7 @@ OF_CONSUMERS: Final[Mapping[str, Preset]] = {
 }
 
 
-def completed(presets: Mapping[str, Preset], given: Mapping[str, Any]) -> dict[str, Any]:
+def completed(presets: Mapping[str, Preset], given: Mapping[str, object]) -> dict[str, object]:
     """The options with those that their preset sets, where they are not given."""
     preset = presets.get(str(given.get("delivery", "")))
     return dict(given) if preset is None else {**preset.sets, **given}

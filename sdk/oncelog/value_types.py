@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, overload
 
 _HAS_DEFAULTS: Final = sys.version_info >= (3, 13)
 """Python's own type variables know defaults."""
-_defaults: Final[dict[Any, Any]] = {}
+_defaults: Final[dict[object, object]] = {}
 """The defaults of type variables, where Python does not keep them."""
 C = typing.TypeVar("C", bound=type)
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar  # every type checker brings it; a program that runs does without
 else:
 
-    def TypeVar(name: str, *, default: Any, **variance: bool) -> typing.TypeVar:  # noqa: N802
+    def TypeVar(name: str, *, default: object, **variance: bool) -> typing.TypeVar:  # noqa: N802
         """A type variable with a default, in every Python."""
         if _HAS_DEFAULTS:
             return typing.TypeVar(name, default=default, **variance)
@@ -38,7 +38,7 @@ def fills_up(kind: C) -> C:
     return kind
 
 
-def _filled(kind: Any, given: Any) -> Any:
+def _filled(kind: Any, given: object) -> object:
     named = given if isinstance(given, tuple) else (given,)
     left_out = kind.__parameters__[len(named) :]
     if all(variable in _defaults for variable in left_out):

@@ -235,10 +235,12 @@ class Client(StaysHere):
         """How long servers asked this client to wait because of quotas, together; it waits by itself."""
         return self._context.throttles.throttled_ms
 
-    def _for_one(self, config: Mapping[str, object], names: frozenset[str] = _SHARED) -> tuple[Context, dict[str, Any]]:
+    def _for_one(
+        self, config: Mapping[str, object], names: frozenset[str] = _SHARED
+    ) -> tuple[Context, dict[str, object]]:
         """Options of the client apply to this one alone; the others are its own. Raises `IllegalStateError` after `close`."""
         self._context.home.check_open()
-        plain: dict[str, Any] = {name.replace(".", "_"): value for name, value in config.items()}
+        plain: dict[str, object] = {name.replace(".", "_"): value for name, value in config.items()}
         if "bootstrap_servers" in plain:
             raise ConfigError("bootstrap_servers belongs to the client: oncelog.Client(bootstrap_servers=...)")
         shared = {name: plain.pop(name) for name in list(plain) if name in names}

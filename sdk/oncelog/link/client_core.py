@@ -425,5 +425,5 @@ class ClientCore(LinkCore[Call[W] | Frame], Generic[W]):
 
 def _for_one_call(error: errors.OncelogError, sent: bool) -> errors.OncelogError:
     """An error object for one call: a traceback grows on each. `unsent` stands in it unless the peer may have executed it."""
-    context: dict[str, Any] = {**error.context} if sent else {**error.context, "unsent": "true"}
+    context = {**error.context} if sent else {**error.context, "unsent": "true"}
     return type(error)(error.message, retry_after_ms=error.retry_after_ms, **context)

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, NotRequired, Protocol, TypeAlias, TypedDict
 
 import grpc.aio
 
@@ -33,6 +33,14 @@ _TICK_MIN_S: Final = 0.001
 Answer: TypeAlias = asyncio.Future[tuple[bytes, Buffer]]
 Call: TypeAlias = client_core.Call[Answer]
 Event: TypeAlias = client_core.ClientEvent[Answer]
+
+
+class _Where(TypedDict):
+    """What an error says about the end of a stream."""
+
+    address: str
+    status: str
+    tls: NotRequired[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +196,7 @@ class Link:
             if channel is not None:
                 await channel.close()
 
-    async def _greet(self, stream: Any) -> None:
+    async def _greet(self, stream: grpc.aio.StreamStreamCall) -> None:
         credentials, now_ms = self.transport.credentials, self._loop.time() * 1000
         scram = None
         if credentials is not None and credentials.mechanism:
@@ -207,7 +215,7 @@ class Link:
                     assert scram is not None
                     self.core.prove(await _proof(credentials, scram, event.message))
 
-    async def _explain(self, stream: Any, error: BaseException) -> errors.OncelogError:
+    async def _explain(self, stream: grpc.aio.StreamStreamCall | None, error: BaseException) -> errors.OncelogError:
         """Returns the reason why the stream ended, as a `NetworkError`."""
         status, details = "", str(error)
         if stream is not None and not stream.done() and self.core.state is LinkState.HELLO:
@@ -215,7 +223,7 @@ class Link:
         if stream is not None and stream.done():
             code = await stream.code()
             status, details = getattr(code, "name", str(code)), await stream.details() or ""
-        context: dict[str, Any] = {"address": self.address, "status": status}
+        context: _Where = {"address": self.address, "status": status}
         is_new = self.core.state is LinkState.HELLO
         if is_new and ("Connection refused" in details or "actively refused" in details):
             return errors.NetworkError(f"no process listens at {self.address}", refused="true", **context)
@@ -241,7 +249,7 @@ class Link:
         """Waits until both tasks have ended."""
         await asyncio.gather(*(t for t in (self.task, self._writer) if t is not None), return_exceptions=True)
 
-    async def _write(self, stream: Any) -> None:
+    async def _write(self, stream: grpc.aio.StreamStreamCall) -> None:
         """The one writer of the stream."""
         try:
             while True:
@@ -255,14 +263,14 @@ class Link:
                 raise
 
 
-async def _status_of(stream: Any) -> None:
+async def _status_of(stream: grpc.aio.StreamStreamCall) -> None:
     """Waits a moment: a failed write is known a little earlier than the status that explains it."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_STATUS_WAIT_S):
             await stream.code()
 
 
-async def _read(stream: Any) -> bytes:
+async def _read(stream: grpc.aio.StreamStreamCall) -> bytes:
     data: bytes = await stream.read()
     if data is grpc.aio.EOF:
         raise EOFError

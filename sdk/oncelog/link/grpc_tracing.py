@@ -9,7 +9,7 @@ connection; none is ever left open, so nothing below it in a trace loses its par
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import grpc.aio
 
@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 
 def traced(
-    tracer: tracing.Tracer, method: str, address: str, call: Callable[[str], Coroutine[Any, Any, T]]
-) -> Coroutine[Any, Any, T]:
+    tracer: tracing.Tracer, method: str, address: str, call: Callable[[str], Coroutine[object, None, T]]
+) -> Coroutine[object, None, T]:
     """Returns a call over a link, inside of a span if it has one. `call(traceparent)` makes it; the peer gets that context."""
     parent = tracer.current()
     unrecorded = tracing.unrecorded_call(tracer, method, parent)
@@ -29,7 +29,7 @@ def traced(
 
 
 async def _recorded(
-    tracer: tracing.Tracer, parent: str, method: str, address: str, call: Callable[[str], Coroutine[Any, Any, T]]
+    tracer: tracing.Tracer, parent: str, method: str, address: str, call: Callable[[str], Coroutine[object, None, T]]
 ) -> T:
     """The span ends however the call ends."""
     span = tracing.record_client_call(tracer, method, address, parent, LINKS.get())
@@ -49,8 +49,11 @@ class ClientTracing(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]
         self._tracer = tracer
 
     async def intercept_unary_unary(
-        self, continuation: Callable[[Any, Any], Awaitable[Any]], details: Any, request: Any
-    ) -> Any:
+        self,
+        continuation: Callable[[grpc.aio.ClientCallDetails, object], Awaitable[grpc.aio.UnaryUnaryCall]],
+        details: grpc.aio.ClientCallDetails,
+        request: object,
+    ) -> grpc.aio.UnaryUnaryCall:
         """See `grpc.aio.UnaryUnaryClientInterceptor`."""
         path = details.method.decode() if isinstance(details.method, bytes) else details.method
         if path.startswith(span_names.UNTRACED_SERVICES):
@@ -80,7 +83,7 @@ class ClientTracing(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]
         return call
 
 
-def _with_context(details: Any, traceparent: str) -> Any:
+def _with_context(details: grpc.aio.ClientCallDetails, traceparent: str) -> grpc.aio.ClientCallDetails:
     """The call's details with the context in its metadata, unless the caller has set one."""
     metadata = grpc.aio.Metadata(*(details.metadata or ()))
     if traceparent and span_names.TRACEPARENT_HEADER not in metadata:

@@ -20,7 +20,7 @@ import logging
 import os
 import weakref
 from collections.abc import Coroutine, Sequence
-from typing import Any, Final
+from typing import Final
 
 import grpc
 import grpc.aio
@@ -47,7 +47,7 @@ _RECONNECT_PAUSE_S: Final = 0.05
 # ---------------------------------------------------------------- fork
 
 
-_live_channels: weakref.WeakSet[Any] = weakref.WeakSet()
+_live_channels: weakref.WeakSet[grpc.aio.Channel] = weakref.WeakSet()
 _fork_count = 0
 _forked_with_channels = False
 
@@ -119,7 +119,7 @@ class GrpcTransport:
 
     def call(
         self, address: str, method: str, header: bytes, payload: Buffer, timeout_ms: int
-    ) -> Coroutine[Any, Any, tuple[bytes, Buffer]]:
+    ) -> Coroutine[object, None, tuple[bytes, Buffer]]:
         """See `oncelog.ports.Transport.call`.
 
         `NetworkError` carries `unsent="true"` when the request certainly never left, and `refused="true"` too when no

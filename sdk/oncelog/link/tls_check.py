@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from oncelog.errors import ConfigError
 
@@ -86,17 +86,17 @@ def check(paths: PemPaths, pem: Pem, use: Use, hosts: Sequence[str] = ()) -> Val
     if use is Use.PEER:  # the whole chain, with the CA that the others have too
         _show_to_client(paths, roots)
         _show_to_server(paths, roots)
-    return Validity(ssl.cert_time_to_seconds(seen["notBefore"]), ssl.cert_time_to_seconds(seen["notAfter"]))
+    return Validity(ssl.cert_time_to_seconds(str(seen["notBefore"])), ssl.cert_time_to_seconds(str(seen["notAfter"])))
 
 
-def _show_to_client(paths: PemPaths, trusted: str, host: str = "") -> dict[str, Any]:
+def _show_to_client(paths: PemPaths, trusted: str, host: str = "") -> dict[str, object]:
     """The certificate as a client sees it that trusts just these, be they a CA's or the certificate itself."""
     client = _trusting(ssl.PROTOCOL_TLS_CLIENT, trusted)
     client.check_hostname = bool(host)
     return _shake(paths, _proving(paths, ssl.PROTOCOL_TLS_SERVER), client, host)[0]
 
 
-def _show_to_server(paths: PemPaths, trusted: str) -> dict[str, Any]:
+def _show_to_server(paths: PemPaths, trusted: str) -> dict[str, object]:
     """The certificate as a server sees it that trusts just these."""
     server, client = _trusting(ssl.PROTOCOL_TLS_SERVER, trusted), _proving(paths, ssl.PROTOCOL_TLS_CLIENT)
     server.load_cert_chain(paths.cert, paths.key)  # any would do: it is not looked at
@@ -164,7 +164,7 @@ def _trusting(protocol: ssl._SSLMethod, trusted: str) -> ssl.SSLContext:
 
 def _shake(
     paths: PemPaths, server: ssl.SSLContext, client: ssl.SSLContext, host: str
-) -> tuple[dict[str, Any], dict[str, Any]]:
+) -> tuple[dict[str, object], dict[str, object]]:
     """Returns the certificates that each end saw: (server's, client's). Empty where an end did not look."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     client_end = client.wrap_bio(to_client, to_server, server_hostname=host or None)

@@ -15,7 +15,7 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from oncelog.errors import ConfigError
 from oncelog.link import tls_check
@@ -130,6 +130,6 @@ class TlsFiles:
             _log.error("the new certificates cannot be used, the old ones stay: %s", error, extra=self._story())
         return self._good
 
-    def _story(self) -> dict[str, Any]:
+    def _story(self) -> dict[str, str]:
         valid_to = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._validity.to_s)) if self._validity.to_s else ""
         return {"cert": self.paths.cert, "ca": self.paths.ca, "old_valid_to": valid_to}

@@ -12,7 +12,7 @@ import atexit
 import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from random import Random, SystemRandom
 from typing import Any, Final, cast
@@ -184,7 +184,7 @@ def _tracer(exporter: OtlpExporter, service: str, instance: str, sampler: tracin
     return tracer
 
 
-def _bounded(work: Any, timeout_ms: int) -> None:
+def _bounded(work: Callable[[], object], timeout_ms: int) -> None:
     """OpenTelemetry's own time-outs are not kept while an export is under way."""
     thread = threading.Thread(target=work, name="oncelog-otlp", daemon=True)
     thread.start()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Coroutine, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from oncelog.core.batch.identity import Identity
 from oncelog.trace import span_names, tracing
@@ -49,7 +49,7 @@ class Scope:
             }
         )
 
-    async def run(self, name: str, work: Coroutine[Any, Any, T]) -> T:
+    async def run(self, name: str, work: Coroutine[object, None, T]) -> T:
         """Runs its last act, in a task of its own, as a part of the span; the caller ends the span."""
         TRACEPARENT.set(self._span.traceparent)
         self._span.rename(name)

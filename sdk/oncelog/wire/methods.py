@@ -166,6 +166,8 @@ ALLOCATE_PRODUCER_IDS: Final = MethodSpec(
     "PidAllocator", "AllocateProducerIds", al.AllocateProducerIdsRequest, al.AllocateProducerIdsReply
 )
 
-ALL: Final[dict[str, MethodSpec[Any, Any]]] = {
+AnyMethod = MethodSpec[Any, Any]
+"""One of several methods, where their types differ."""
+ALL: Final[dict[str, AnyMethod]] = {
     spec.name: spec for spec in list(globals().values()) if isinstance(spec, MethodSpec)
 }

@@ -12,6 +12,7 @@ from oncelog_cli.terminal.parsing import Commands, add_watch
 from oncelog_cli.terminal.session import watch, with_client
 
 if TYPE_CHECKING:
+    from oncelog.client.admin.descriptions import ClusterDescription
     from oncelog.client.client import Client
 
 _BROKER_COLUMNS: Final = ("broker", "address", "rack", "controller", "leads", "replicas")
@@ -93,16 +94,14 @@ def _sentence(health: dict[str, Any]) -> str:
 
 def _info(args: argparse.Namespace, printer: Printer) -> int:
     async def run(client: Client) -> int:
-        async def look() -> dict[str, Any]:
-            return dataclasses.asdict(await client.admin.describe_cluster())
-
-        await watch(args, look, lambda found: _show_info(found, printer))
+        await watch(args, client.admin.describe_cluster, lambda found: _show_info(found, printer))
         return 0
 
     return with_client(args, run)
 
 
-def _show_info(found: dict[str, Any], printer: Printer) -> None:
+def _show_info(cluster: ClusterDescription, printer: Printer) -> None:
+    found = dataclasses.asdict(cluster)
     if not printer.is_text:
         printer.data(found)
         return

@@ -17,9 +17,9 @@ import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from oncelog.core.malformed import MALFORMED
+from oncelog.core.malformed import MALFORMED, JsonObject
 from oncelog.errors import StorageError
 from oncelog_cli.laptop.process_id import ProcessId, State
 
@@ -110,7 +110,7 @@ class UpState:
         temporary.replace(path)
 
 
-def _member(data: dict[str, Any]) -> Member:
+def _member(data: JsonObject) -> Member:
     process = data.pop("process")
     return Member(**data, process=ProcessId(**process) if process is not None else None)
 

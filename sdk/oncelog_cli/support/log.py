@@ -30,6 +30,8 @@ TRASH: Final = ("folder", "bytes", "since_ms")
 _TRASH_DETAILS: Final = """PATH is a broker's data directory, or its `logs`. Logs of deleted topics and of replicas that
 were moved away stay in the trash for the broker's `trash_retention_ms`. A log that was taken back is used when its partition
 is in etcd: docs/operations.md, "Backup and restore of etcd". It may run beside a broker."""
+Fields = dict[str, Any]
+"""What a finding says, by name; which names there are depends on its kind."""
 
 
 def add_parser(commands: Commands) -> None:
@@ -107,7 +109,7 @@ def _run(args: argparse.Namespace, printer: Printer) -> int:
     return 0 if is_sound else 1
 
 
-def _print(kind: str, fields: Iterator[dict[str, Any]], printer: Printer) -> bool:
+def _print(kind: str, fields: Iterator[Fields], printer: Printer) -> bool:
     """Prints neighbours of a kind. False: they tell of damage."""
     is_sound = True
     while rows := list(itertools.islice(fields, _ROWS_AT_ONCE)):
@@ -123,7 +125,7 @@ def _print(kind: str, fields: Iterator[dict[str, Any]], printer: Printer) -> boo
     return is_sound
 
 
-def _log(row: dict[str, Any]) -> str:
+def _log(row: Fields) -> str:
     end = "stopped cleanly" if row["clean_shutdown"] else "not stopped cleanly, or still open"
     epochs = row["leader_epochs"]
     shown = (
@@ -136,7 +138,7 @@ def _log(row: dict[str, Any]) -> str:
     )
 
 
-def _segment(row: dict[str, Any]) -> str:
+def _segment(row: Fields) -> str:
     aborted = row["aborted"]
     count = f"{len(aborted)} entries" if isinstance(aborted, list) else aborted or "none"
     return (
@@ -146,11 +148,11 @@ def _segment(row: dict[str, Any]) -> str:
     )
 
 
-def _damage(row: dict[str, Any]) -> str:
+def _damage(row: Fields) -> str:
     return f"DAMAGE {row['file']}: first damaged byte at or behind {row['first_damaged_byte']}: {row['why']}"
 
 
-def _recovery(row: dict[str, Any]) -> str:
+def _recovery(row: Fields) -> str:
     why = f" ({row['why']})" if row["why"] else ""
     end = f"; offsets {row['log_start_offset']} to {row['log_end_offset'] - 1}" if "log_end_offset" in row else ""
     return f"recovery: {row['does']}{why}{end}"

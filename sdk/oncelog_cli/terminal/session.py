@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from oncelog.config import ClientConfig
 from oncelog.errors import ConfigError
@@ -100,7 +100,7 @@ def identity_options(args: argparse.Namespace) -> ClientOptions:
     return given
 
 
-async def watch(args: argparse.Namespace, look: Callable[[], Awaitable[T]], show: Callable[[T], Any]) -> T:
+async def watch(args: argparse.Namespace, look: Callable[[], Awaitable[T]], show: Callable[[T], object]) -> T:
     """Looks and shows once; with `--watch` again whenever the result changes, until Ctrl-C. Returns the last result."""
     import asyncio
 

@@ -14,17 +14,13 @@ import dataclasses
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypedDict
+from typing import Final, TypedDict
 
-from oncelog.core.malformed import MALFORMED
+from oncelog.core.malformed import MALFORMED, JsonObject
 from oncelog.errors import ConfigError
 
 EARLIEST: Final = -2
 LATEST: Final = -1
-
-
-JsonObject = dict[str, Any]
-"""A position as Spark stores it in a checkpoint. `Position.from_json` checks its form, since a file may hold anything."""
 
 
 class TopicForm(TypedDict):
@@ -72,7 +68,7 @@ class Position:
         return found if self.origin is None else {**found, "from": _topics_to_json(self.origin)}
 
     @staticmethod
-    def from_json(data: Mapping[str, Any]) -> Position:
+    def from_json(data: JsonObject) -> Position:
         """Raises `ConfigError` for a checkpoint that another version or another source wrote."""
         try:
             if data["v"] != 1:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from oncelog.errors import BatchRolledBackError, OncelogError, ReplayMismatchError
 from oncelog.trace import span_names
@@ -98,11 +98,12 @@ def _check_replay(options: SinkOptions, batch: BatchMessages, committed_rows: in
     """A replay must have the rows of the first time: else the query is not deterministic, or the checkpoint went back."""
     if batch.rows == committed_rows:
         return
-    named: dict[str, Any] = {"batch_id": batch.identity.batch_id, "committed_rows": committed_rows, "rows": batch.rows}
     error = ReplayMismatchError(
         "the batch is committed already, with another number of rows: the query is not deterministic, or its checkpoint "
         "was rolled back by one batch; option onReplayMismatch=keep keeps what is committed and goes on",
-        **named,
+        batch_id=batch.identity.batch_id,
+        committed_rows=committed_rows,
+        rows=batch.rows,
     )
     if not options.keep_on_replay_mismatch:
         raise error

@@ -23,8 +23,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from oncelog.core.malformed import JsonObject
 from oncelog.errors import ConfigError, NonEmptyGroupError, OncelogError, UnknownTopicError
-from pyspark_oncelog.options.offsets import JsonObject, Position
+from pyspark_oncelog.options.offsets import Position
 from pyspark_oncelog.options.read_write_options import SourceOptions
 from pyspark_oncelog.preflight import no_longer_found
 from pyspark_oncelog.source import positions

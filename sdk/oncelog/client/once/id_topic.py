@@ -9,7 +9,7 @@ Rule 3: a topic that would forget ids before their time to live ends is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from oncelog import errors
 from oncelog.client.consume.consumer import Consumer
@@ -23,6 +23,29 @@ _CLOCKS_MS: Final = 3_600_000
 _BOUNDS: Final = ("retention_ms", "retention_bytes")
 
 
+class Described(Protocol):
+    """The part of a `TopicDescription` that is used."""
+
+    @property
+    def partitions(self) -> Sequence[object]:
+        """One for each partition."""
+        ...
+
+
+class Option(Protocol):
+    """The part of a `ConfigValue` that is used."""
+
+    @property
+    def name(self) -> str:
+        """The option of the topic."""
+        ...
+
+    @property
+    def value(self) -> str:
+        """Its value, as text."""
+        ...
+
+
 class Topics(Protocol):
     """The part of `oncelog.client.admin` that is used."""
 
@@ -32,11 +55,11 @@ class Topics(Protocol):
         """Creates a topic."""
         ...
 
-    async def describe_topic(self, name: str) -> Any:
+    async def describe_topic(self, name: str) -> Described:
         """Returns a `TopicDescription`."""
         ...
 
-    async def topic_configs(self, name: str) -> Sequence[Any]:
+    async def topic_configs(self, name: str) -> Sequence[Option]:
         """Returns a `ConfigValue` for each option."""
         ...
 

@@ -80,7 +80,7 @@ class Transaction(Protocol):
 class Producer(Protocol):
     """The part of `oncelog.Producer` that is used."""
 
-    async def start(self) -> Any:
+    async def start(self) -> object:
         """Takes the transactional id."""
         ...
 

@@ -9,7 +9,7 @@ Rule 2: the transactional id begins with the group id, so that one prefixed rule
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from oncelog.client.consume.consumer import Consumer
 from oncelog.client.home.context import Context
@@ -39,9 +39,9 @@ class LogJob(NamedTuple):
     id_header: str
     ids_topic: str
     remember_ids_ms: int
-    reading: Mapping[str, Any] | None
+    reading: Mapping[str, object] | None
     """Options of the consumer."""
-    writing: Mapping[str, Any] | None
+    writing: Mapping[str, object] | None
     """Options of the producer."""
 
 
@@ -73,7 +73,7 @@ def once_in_log(
     return OnceInLog(context, consumer, new_producer, job.topics, job.id_header, ids, job.remember_ids_ms)
 
 
-def _checked(where: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
+def _checked(where: str, options: Mapping[str, object] | None) -> dict[str, object]:
     """Rule 1. Names with dots mean the same as with underscores."""
     plain = {name.replace(".", "_"): value for name, value in (options or {}).items()}
     for name in plain:

@@ -33,7 +33,7 @@ class Cursor(Protocol):
         """How many rows the last statement changed."""
         ...
 
-    def execute(self, operation: str, parameters: Any = ..., /) -> Any:
+    def execute(self, operation: str, parameters: Any = ..., /) -> object:
         """Runs a statement."""
         ...
 
@@ -41,7 +41,7 @@ class Cursor(Protocol):
         """Returns the next row, or None."""
         ...
 
-    def close(self) -> Any:
+    def close(self) -> object:
         """Ends the cursor."""
         ...
 
@@ -53,11 +53,11 @@ class Connection(Protocol):
         """Returns a new `Cursor`."""
         ...
 
-    def commit(self) -> Any:
+    def commit(self) -> object:
         """Commits the open transaction."""
         ...
 
-    def rollback(self) -> Any:
+    def rollback(self) -> object:
         """Undoes the open transaction."""
         ...
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from oncelog.client.consume.consumer import Consumer
 from oncelog.client.home.context import Context
@@ -46,9 +46,9 @@ class Job:
     to: str
     group_id: str
     stop: Stop | None = None
-    reading: Mapping[str, Any] | None = None
+    reading: Mapping[str, object] | None = None
     """Options of the consumer."""
-    writing: Mapping[str, Any] | None = None
+    writing: Mapping[str, object] | None = None
     """Options of the producer."""
 
 
@@ -79,7 +79,7 @@ def processor(
     return Processor(consumer, new_producer, job.to, job.work, job.stop, pause)
 
 
-def _checked(where: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
+def _checked(where: str, options: Mapping[str, object] | None) -> dict[str, object]:
     """Rule 1. Names with dots mean the same as with underscores."""
     plain = {name.replace(".", "_"): value for name, value in (options or {}).items()}
     for name in plain:

@@ -44,7 +44,7 @@ from oncelog.wire import methods
 class Producer(StaysHere, Generic[Key, Value]):
     """See the module. Made by `Client.producer(...)`; use it with `async with`."""
 
-    def __new__(cls, *given: Any, **options: Any) -> Producer[Key, Value]:
+    def __new__(cls, *given: object, **options: object) -> Producer[Key, Value]:
         """Raises `TypeError` that says how it is made."""
         refuse_direct(Context, "oncelog.Client", "producer", given, options)
         return super().__new__(cls)

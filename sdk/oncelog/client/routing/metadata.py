@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from oncelog import errors
 from oncelog.client.home.context import Context, now_ms
@@ -357,12 +356,10 @@ def created_again(
     topic: str, partition: int = -1, advice: str = "seek, or assign it anew, to read the new one"
 ) -> errors.UnknownTopicError:
     """The error of a caller that may not go on with the new topic by itself; `partition` -1: none in particular."""
-    where: dict[str, Any] = {"partition": partition} if partition >= 0 else {}
-    return errors.UnknownTopicError(
-        f"topic `{topic}` was deleted and created again: records of the deleted topic that were not read are lost; {advice}",
-        topic=topic,
-        **where,
-    )
+    text = f"topic `{topic}` was deleted and created again: records of the deleted topic that were not read are lost; {advice}"
+    if partition >= 0:
+        return errors.UnknownTopicError(text, topic=topic, partition=partition)
+    return errors.UnknownTopicError(text, topic=topic)
 
 
 def _owner(owners: dict[int, tuple[str, int]], shard: int, kind: str) -> str:

@@ -21,7 +21,7 @@ from oncelog.errors import InvalidDelayError, InvalidRequestError
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.value_types import Deserializer, K, V, fills_up
 
-_UNREAD: Final[Any] = object()
+_UNREAD: Final[object] = object()
 """The deserializer has not made it yet."""
 
 
@@ -138,7 +138,7 @@ class ChannelMessage(StaysHere, Generic[K, V]):
         )
 
 
-def _read(deserializer: Deserializer | None, data: bytes | None) -> Any:
+def _read(deserializer: Deserializer | None, data: bytes | None) -> object:
     assert deserializer is not None
     try:
         return deserializer(data)

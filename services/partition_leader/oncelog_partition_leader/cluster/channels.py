@@ -40,7 +40,7 @@ _CHUNK: Final = 50
 _NONCE_MAX: Final = 64
 _FIXED: Final = ("order_by_key", "ephemeral")
 """Options that a channel keeps for its life."""
-Options = Mapping[str, Any]
+Options = Mapping[str, object]
 """Options of a channel that a call names, by name."""
 _NAMES: Final = frozenset(item.name for item in fields(ChannelOptions))
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from google.protobuf.message import Message
 
@@ -21,7 +21,6 @@ from oncelog.core.names import check_group_id, check_transactional_id
 from oncelog.errors import CoordinatorNotAvailableError, NotCoordinatorError
 from oncelog.types import Buffer
 from oncelog.wire import methods
-from oncelog.wire.methods import MethodSpec
 from oncelog_runtime.metadata.cluster_keys import KIND_GROUP, KIND_TXN
 from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.ports import RpcServer
@@ -45,7 +44,7 @@ _NAMED_TRANSACTION: Final = Place(KIND_TXN, "name.transactional_id", check_trans
 _GROUP: Final = Place(KIND_GROUP, "group_id", check_group_id)
 _MEMBER: Final = Place(KIND_GROUP, "member.group_id", check_group_id)
 
-PLACES: Final[tuple[tuple[MethodSpec[Any, Any], Place], ...]] = (
+PLACES: Final[tuple[tuple[methods.AnyMethod, Place], ...]] = (
     (methods.INIT_PRODUCER_ID, _ANY_OR_TRANSACTIONAL_ID),
     (methods.ENROL_PARTITIONS, _NAMED_TRANSACTION),
     (methods.END_TRANSACTION, _NAMED_TRANSACTION),

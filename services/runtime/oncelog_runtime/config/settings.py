@@ -47,8 +47,7 @@ class HelpRequested(Exception):
 
 def setting(default: T, doc: str, *, secret: bool = False) -> T:
     """Makes a field of a config class: default, one line of documentation; `secret` values are masked in logs."""
-    field: Any = dataclasses.field(default=default, metadata={"doc": doc, "secret": secret})
-    return field  # type: ignore[no-any-return]
+    return dataclasses.field(default=default, metadata={"doc": doc, "secret": secret})
 
 
 class Setting(NamedTuple):
@@ -167,7 +166,7 @@ class NodeConfig:
         for name in names:
             self.check(name, not given or name in given, f"given together with {', '.join(given)}")
 
-    def effective(self) -> dict[str, Any]:
+    def effective(self) -> dict[str, object]:
         """Returns all values, secrets masked, for the log line at the start."""
         return {
             field.name: "***"
@@ -206,7 +205,7 @@ def load(component: str, cls: type[ConfigT], argv: Sequence[str], environ: Mappi
     environment = _from_environment(component, cls, environ)
     path = flags.pop("config", None) or environment.pop("config", None)
     environment.pop("config", None)
-    values: dict[str, Any] = {**(_from_file(cls, str(path)) if path else {}), **environment, **flags}
+    values: dict[str, object] = {**(_from_file(cls, str(path)) if path else {}), **environment, **flags}
     hints = get_type_hints(cls)
     return cls(**{name: _coerce(name, value, hints[name]) for name, value in values.items()})
 
@@ -225,7 +224,7 @@ def _unknown(what: str, key: str, known: Sequence[str]) -> ConfigError:
     return ConfigError(f"unknown {what} {key}: {hint}", key=key)
 
 
-def _from_file(cls: type[NodeConfig], path: str) -> dict[str, Any]:
+def _from_file(cls: type[NodeConfig], path: str) -> dict[str, object]:
     try:
         values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -239,10 +238,10 @@ def _from_file(cls: type[NodeConfig], path: str) -> dict[str, Any]:
     return values
 
 
-def _from_environment(component: str, cls: type[NodeConfig], environ: Mapping[str, str]) -> dict[str, Any]:
+def _from_environment(component: str, cls: type[NodeConfig], environ: Mapping[str, str]) -> dict[str, str]:
     prefix = _environment_prefix(component)
     known = {prefix + name.upper(): name for name in [*_names(cls), "config"]}
-    values: dict[str, Any] = {}
+    values: dict[str, str] = {}
     for key, value in environ.items():
         if not key.startswith(prefix):
             continue
@@ -253,10 +252,10 @@ def _from_environment(component: str, cls: type[NodeConfig], environ: Mapping[st
     return values
 
 
-def _from_flags(component: str, cls: type[NodeConfig], argv: Sequence[str]) -> dict[str, Any]:
+def _from_flags(component: str, cls: type[NodeConfig], argv: Sequence[str]) -> dict[str, str]:
     known = {"--" + name.replace("_", "-"): name for name in [*_names(cls), "config"]}
     hints = get_type_hints(cls)
-    values: dict[str, Any] = {}
+    values: dict[str, str] = {}
     rest = list(argv)
     while rest:
         flag, equals, value = rest.pop(0).partition("=")
@@ -292,7 +291,7 @@ def help_text(component: str, cls: type[NodeConfig]) -> str:
 # ---------------------------------------------------------------- values
 
 
-def _coerce(name: str, value: Any, hint: Any) -> Any:
+def _coerce(name: str, value: object, hint: Any) -> Any:
     """Converts text or a TOML value to the field's type. Raises `ConfigError`."""
     try:
         return _convert(value, hint)
@@ -300,7 +299,7 @@ def _coerce(name: str, value: Any, hint: Any) -> Any:
         raise ConfigError(f"{name} must be {_type_name(hint)}", setting=name, value=value) from error
 
 
-def _convert(value: Any, hint: Any) -> Any:
+def _convert(value: object, hint: Any) -> Any:
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
         if value in (None, ""):
@@ -328,7 +327,7 @@ def _convert(value: Any, hint: Any) -> Any:
     return hint(value)
 
 
-def _to_bool(value: Any) -> bool:
+def _to_bool(value: object) -> bool:
     if isinstance(value, bool):
         return value
     text = str(value).lower()
@@ -347,7 +346,7 @@ def _type_name(hint: Any) -> str:
     return {int: "whole number", float: "number", str: "text", bool: "true or false"}.get(hint, str(hint))
 
 
-def _shown(default: Any) -> str:
+def _shown(default: object) -> str:
     if isinstance(default, tuple):
         return ",".join(map(str, default)) or "empty"
     if isinstance(default, bool):

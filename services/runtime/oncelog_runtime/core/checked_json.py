@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from crc32c import crc32c
+
+from oncelog.core.malformed import JsonObject
 
 _UNCHECKED: Final = 1
 _VERSION: Final = 2
 
 
-def pack(fields: Mapping[str, Any]) -> bytes:
+def pack(fields: Mapping[str, object]) -> bytes:
     """Returns the content of a file with these fields."""
     value = {**fields, "version": _VERSION}
     return _encoded({**value, "crc": crc32c(_encoded(value))})
 
 
-def unpack(data: bytes) -> dict[str, Any]:
+def unpack(data: bytes) -> JsonObject:
     """Returns the fields of a file. Raises one of `MALFORMED` when it is damaged."""
     value = json.loads(data)
     if value["version"] == _UNCHECKED:
@@ -35,5 +37,5 @@ def unpack(data: bytes) -> dict[str, Any]:
     return dict(value)
 
 
-def _encoded(value: Mapping[str, Any]) -> bytes:
+def _encoded(value: Mapping[str, object]) -> bytes:
     return json.dumps(value, sort_keys=True).encode()

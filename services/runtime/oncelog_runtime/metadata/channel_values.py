@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import Final
 
 from oncelog.core.names import check_topic_name
 from oncelog.errors import InvalidRequestError
@@ -75,7 +75,7 @@ class Channel:
     start_timestamp_ms: int = START_EARLIEST
     """Where it begins on each partition: `START_EARLIEST`, `START_LATEST`, else the first record at or after this time."""
     created_ms: int = 0
-    unknown: dict[str, Any] = field(default_factory=dict, hash=False)
+    unknown: dict[str, object] = field(default_factory=dict, hash=False)
 
     @property
     def key(self) -> str:

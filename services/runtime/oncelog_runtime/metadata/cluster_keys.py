@@ -35,6 +35,7 @@ Rule 3: values are JSON with sorted keys and a `version`; unknown keys are ignor
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final
 
@@ -153,17 +154,17 @@ def encode_value(value: Any, leave_out: str = "") -> bytes:
     return json.dumps({"version": _VERSION, **known, **unknown}, sort_keys=True, separators=(",", ":")).encode()
 
 
-def unknown_fields(value: type, decoded: dict[str, Any]) -> dict[str, Any]:
+def unknown_fields(value: type, decoded: dict[str, object]) -> dict[str, object]:
     """Returns the fields that this version does not have, with a newer version's number."""
     known = {item.name for item in fields(value)}
     return {name: item for name, item in decoded.items() if name not in known and (name, item) != ("version", _VERSION)}
 
 
-def _ref(value: Any) -> BrokerRef | None:
+def _ref(value: Sequence[int] | None) -> BrokerRef | None:
     return None if value is None else BrokerRef(int(value[0]), int(value[1]))
 
 
-def _refs(values: Any) -> tuple[BrokerRef, ...]:
+def _refs(values: Iterable[Sequence[int]]) -> tuple[BrokerRef, ...]:
     return tuple(BrokerRef(int(broker_id), int(incarnation)) for broker_id, incarnation in values)
 
 
@@ -174,7 +175,7 @@ class Cluster:
     cluster_id: str
     transaction_shards: int = 50
     group_shards: int = 50
-    unknown: dict[str, Any] = field(default_factory=dict, hash=False)
+    unknown: dict[str, object] = field(default_factory=dict, hash=False)
 
     def encode(self) -> bytes:
         """Returns the value for etcd."""
@@ -249,7 +250,7 @@ class Topic:
     partitions: int
     replication_factor: int
     config: dict[str, str] = field(default_factory=dict)
-    unknown: dict[str, Any] = field(default_factory=dict, hash=False)
+    unknown: dict[str, object] = field(default_factory=dict, hash=False)
 
     def encode(self) -> bytes:
         """Returns the value for etcd."""
@@ -275,7 +276,7 @@ class DeletedTopic:
 
     name: str
     deleted_ms: int
-    unknown: dict[str, Any] = field(default_factory=dict, hash=False)
+    unknown: dict[str, object] = field(default_factory=dict, hash=False)
 
     def encode(self) -> bytes:
         """Returns the value for etcd."""
@@ -303,7 +304,7 @@ class Partition:
     isr: tuple[BrokerRef, ...]
     last_known_leader: BrokerRef | None = None
     eligible: tuple[BrokerRef, ...] = ()
-    unknown: dict[str, Any] = field(default_factory=dict, hash=False)
+    unknown: dict[str, object] = field(default_factory=dict, hash=False)
 
     def encode(self) -> bytes:
         """Returns the value for etcd. `eligible` names the ISR that it belongs to: an older version changes the ISR and

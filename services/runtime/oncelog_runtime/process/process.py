@@ -198,7 +198,7 @@ class _Process(Generic[ConfigT]):
         await server.start()
         stack.push_async_callback(server.stop)
 
-    async def _unless_signalled(self, step: Coroutine[Any, Any, None]) -> bool:
+    async def _unless_signalled(self, step: Coroutine[object, None, None]) -> bool:
         """Runs a step of the start; returns False when a signal came before its end."""
         running = asyncio.create_task(step)
         signalled = asyncio.create_task(self._stopping.wait())
@@ -249,6 +249,6 @@ def _die(error: BaseException) -> NoReturn:
     os._exit(_EXIT_BROKEN_INVARIANT)
 
 
-async def _cancel(task: asyncio.Task[Any]) -> None:
+async def _cancel(task: asyncio.Task[object]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -11,7 +11,7 @@ It is the logger `oncelog.audit`, on the stream of the process's own log.
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
+from typing import Final
 
 from oncelog.ports import WallClock
 from oncelog_runtime.core.security.access import Decided
@@ -47,13 +47,13 @@ class AuditTrail:
         host = peer.rpartition(":")[0]
         self._write(False, (host, code, reason), peer=peer, listener=listener, operation="AUTHENTICATE", reason=reason)
 
-    def _write(self, allowed: bool, same: tuple[Any, ...], **line: str) -> None:
+    def _write(self, allowed: bool, same: tuple[object, ...], **line: str) -> None:
         repeated = self._limits.admit(same, self._clock.monotonic_ms(), allowed=allowed)
         if repeated is None:
             self._metrics.counter(names.AUDIT_LEFT_OUT).inc()
             return
         counts = {"repeated": repeated, "left_out": self._limits.told()}
-        extra: dict[str, Any] = {name: plain(value) for name, value in line.items() if value}
+        extra: dict[str, object] = {name: plain(value) for name, value in line.items() if value}
         extra.update({name: count for name, count in counts.items() if count})
         extra["result"] = "ALLOWED" if allowed else "DENIED"
         audit_log.log(logging.INFO if allowed else logging.WARNING, "audit", extra=extra)

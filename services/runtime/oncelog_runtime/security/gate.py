@@ -122,7 +122,7 @@ def _refused_items(
     return refused
 
 
-def _all_known(each: Each, remembered: dict[str, bool], items: Any) -> bool:
+def _all_known(each: Each, remembered: dict[str, bool], items: Sequence[Any]) -> bool:
     """The hot path of batches: every topic is cached as allowed, and no item requires more than its topic."""
     if each.asks is None:
         return all([remembered.get(item.topic_id) for item in items])  # noqa: C419 (a generator costs twice as much)

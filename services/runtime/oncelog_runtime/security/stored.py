@@ -16,11 +16,11 @@ from __future__ import annotations
 import json
 import logging
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from oncelog.core.malformed import MALFORMED
+from oncelog.core.malformed import MALFORMED, JsonObject
 from oncelog.core.scram import Credential
 from oncelog.errors import OncelogError
 from oncelog_runtime.core.security.acl import Acl, acl_of, digest
@@ -84,7 +84,7 @@ class Stored:
         return self.users.get(user_key(name))
 
 
-def _enter(into: dict[str, T], key: str, value: bytes | None, decode: Callable[[dict[str, Any]], T]) -> None:
+def _enter(into: dict[str, T], key: str, value: bytes | None, decode: Callable[[JsonObject], T]) -> None:
     into.pop(key, None)
     if value is None:
         return
@@ -94,7 +94,7 @@ def _enter(into: dict[str, T], key: str, value: bytes | None, decode: Callable[[
         _log.error("a value about access in etcd cannot be read and does not count: %s", error, extra={"key": key})
 
 
-def encode(values: dict[str, Any]) -> bytes:
+def encode(values: Mapping[str, object]) -> bytes:
     """Returns the value for etcd."""
     return json.dumps({"version": _VERSION, **values}, sort_keys=True, separators=(",", ":")).encode()
 
@@ -138,7 +138,7 @@ def encode_user(user: StoredUser) -> bytes:
     )
 
 
-def _user_of(values: dict[str, Any], mod_revision: int) -> StoredUser:
+def _user_of(values: JsonObject, mod_revision: int) -> StoredUser:
     credential = Credential(
         b64decode(values["salt"]),
         int(values["iterations"]),

@@ -23,6 +23,8 @@ from oncelog.v1 import types_pb2
 T = TypeVar("T")
 _KEPT: Final = 10_000
 _NONCE_MAX: Final = 64
+_Running = asyncio.Task[tuple[Any, OncelogError | None]]
+"""A call, which has one or the other; what it returns differs from call to call."""
 
 
 class Once:
@@ -31,7 +33,7 @@ class Once:
     def __init__(self, stale: Callable[[], OncelogError], kept: int = _KEPT) -> None:
         self._stale = stale
         self._kept = kept
-        self._calls: OrderedDict[tuple[str, int], asyncio.Task[Any]] = OrderedDict()
+        self._calls: OrderedDict[tuple[str, int], _Running] = OrderedDict()
 
     async def run(self, call: types_pb2.CallIdentity, term: int, work: Callable[[], Awaitable[T]]) -> T:
         """Returns the outcome of `work`, or of its first copy. Raises its error, or the refusal of a call of another term."""
@@ -51,8 +53,8 @@ class Once:
         result: T = outcome
         return result
 
-    def _begin(self, key: tuple[str, int], work: Callable[[], Awaitable[Any]]) -> asyncio.Task[Any]:
-        async def execute() -> tuple[Any, OncelogError | None]:
+    def _begin(self, key: tuple[str, int], work: Callable[[], Awaitable[object]]) -> _Running:
+        async def execute() -> tuple[object, OncelogError | None]:
             try:
                 return await work(), None
             except OncelogError as error:
@@ -66,7 +68,7 @@ class Once:
             self._calls.popitem(last=False)
         return task
 
-    def _ended(self, key: tuple[str, int], task: asyncio.Task[Any]) -> None:
+    def _ended(self, key: tuple[str, int], task: asyncio.Task[object]) -> None:
         error = None if task.cancelled() else task.exception()
         if task.cancelled() or (isinstance(error, OncelogError) and error.retriable):
             self._calls.pop(key, None)

@@ -18,9 +18,9 @@ import struct
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from oncelog.core.malformed import MALFORMED
+from oncelog.core.malformed import MALFORMED, JsonObject
 from oncelog.core.names import channel_group_id
 from oncelog.errors import CorruptMessageError
 from oncelog_coordinator.core.channels.offset_ranges import BLOCK, OffsetRange
@@ -249,9 +249,7 @@ def decode_channel_record(key: str, value: bytes | None) -> ChannelLogRecord:
         raise CorruptMessageError("a record of a channel cannot be read", key=key) from error
 
 
-def _decoded(
-    where: ChannelPartitionId, kind: str, numbers: tuple[int, ...], fields: dict[str, Any]
-) -> ChannelLogRecord:
+def _decoded(where: ChannelPartitionId, kind: str, numbers: tuple[int, ...], fields: JsonObject) -> ChannelLogRecord:
     seeks = int(fields["seeks"])
     if kind == HEAD:
         rest = fields["write_no"], fields["settled_before"], seeks

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from oncelog.core.malformed import MALFORMED
+from oncelog.core.malformed import MALFORMED, JsonObject
 from oncelog.errors import CorruptMessageError
 from oncelog.types import PartitionId
 from oncelog_coordinator.core.groups.states import MemberState
@@ -188,7 +188,7 @@ class MemberRecord:
         )
 
 
-def _encoded(epochs: Epochs) -> list[list[Any]]:
+def _encoded(epochs: Epochs) -> list[list[object]]:
     """Returns [topic id, epoch, partitions] lists: partitions mostly come many at a time."""
     found: dict[tuple[str, int], list[int]] = {}
     for partition, epoch in sorted(epochs.items()):
@@ -200,7 +200,7 @@ def _decoded(items: Any) -> dict[PartitionId, int]:
     return {PartitionId(topic_id, number): epoch for topic_id, epoch, numbers in items for number in numbers}
 
 
-def _group(value: dict[str, Any]) -> GroupRecord:
+def _group(value: JsonObject) -> GroupRecord:
     restored, revision = value["metadata"]
     return GroupRecord(
         group_id=value["group"],
@@ -214,7 +214,7 @@ def _group(value: dict[str, Any]) -> GroupRecord:
     )
 
 
-def _member(value: dict[str, Any]) -> MemberRecord:
+def _member(value: JsonObject) -> MemberRecord:
     version, topics, pattern, assignor, timeout_ms = value["wants"]
     return MemberRecord(
         group_id=value["group"],

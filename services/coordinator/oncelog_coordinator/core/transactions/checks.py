@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TypedDict
 
 from oncelog.errors import (
     ConcurrentTransactionsError,
@@ -30,6 +30,13 @@ RETRY_AFTER_MS = 5
 """Suggested to callers that have to retry: markers usually take a few milliseconds."""
 
 
+class Where(TypedDict):
+    """What an error says about the number of a transaction."""
+
+    transactional_id: str
+    txn_no: int
+
+
 def require_session(record: TransactionRecord, producer_epoch: int) -> None:
     """Raises `ProducerFencedError` unless the caller's session is the current one."""
     if producer_epoch != record.session_epoch:
@@ -43,7 +50,7 @@ def require_session(record: TransactionRecord, producer_epoch: int) -> None:
 
 def ended_error(record: TransactionRecord, txn_no: int) -> OncelogError:
     """Returns the refusal for a decided transaction: TXN_ABORTED when it is known to be aborted, else TXN_ENDED."""
-    context: dict[str, Any] = {"transactional_id": record.transactional_id, "txn_no": txn_no}
+    context: Where = {"transactional_id": record.transactional_id, "txn_no": txn_no}
     if record.outcome_of(txn_no) is Outcome.ABORTED:
         return TxnAbortedError("the transaction was aborted; go on with the next one", **context)
     return TxnEndedError("the transaction is decided; nothing can join or change it", **context)
@@ -91,16 +98,13 @@ def not_next_error(record: TransactionRecord, txn_no: int) -> OncelogError:
     """Returns the refusal for a number that is neither open nor next: n+1 while n is open may be early (retry), others
     are bugs.
     """
-    context: dict[str, Any] = {
-        "transactional_id": record.transactional_id,
-        "txn_no": txn_no,
-        "last_txn_no": record.last_txn_no,
-    }
-    if record.open is not None and txn_no == record.last_txn_no + 1:
+    context: Where = {"transactional_id": record.transactional_id, "txn_no": txn_no}
+    last = record.last_txn_no
+    if record.open is not None and txn_no == last + 1:
         return ConcurrentTransactionsError(
-            "the transaction before this one is still open", retry_after_ms=RETRY_AFTER_MS, **context
+            "the transaction before this one is still open", retry_after_ms=RETRY_AFTER_MS, last_txn_no=last, **context
         )
-    return InvalidTxnStateError("this is not the next transaction of the id", **context)
+    return InvalidTxnStateError("this is not the next transaction of the id", last_txn_no=last, **context)
 
 
 def is_next(record: TransactionRecord, txn_no: int) -> bool:

@@ -6,8 +6,6 @@ finds n decided and gets n's answer, and can never touch n+1 (docs/internals/pro
 
 from __future__ import annotations
 
-from typing import Any
-
 from oncelog.errors import (
     InvalidPidMappingError,
     InvalidTransactionTimeoutError,
@@ -183,7 +181,7 @@ def _ended_before(index: TransactionIndex, record: TransactionRecord, command: E
 
 
 def _other_outcome(record: TransactionRecord, txn_no: int, outcome: Outcome) -> OncelogError:
-    context: dict[str, Any] = {"transactional_id": record.transactional_id, "txn_no": txn_no}
+    context: parts.Where = {"transactional_id": record.transactional_id, "txn_no": txn_no}
     if outcome is Outcome.ABORTED:
         return TxnAbortedError("the transaction was aborted; go on with the next one", outcome="ABORTED", **context)
     return InvalidTxnStateError("the transaction is committed", outcome="COMMITTED", **context)

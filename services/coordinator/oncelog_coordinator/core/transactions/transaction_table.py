@@ -74,7 +74,7 @@ from oncelog_coordinator.core.transactions.transaction_index import (
 )
 from oncelog_coordinator.core.transactions.transaction_state import with_what_leaders_heard
 
-_DECISIONS: dict[type[Any], Callable[[TransactionIndex, Any, int], Decision]] = {
+_DECISIONS: dict[type, Callable[[TransactionIndex, Any, int], Decision]] = {
     cmd.InitProducerId: client.init_producer_id,
     cmd.Enrol: client.enrol,
     cmd.End: client.end,

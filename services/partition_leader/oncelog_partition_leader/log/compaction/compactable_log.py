@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from oncelog.errors import CorruptMessageError, OncelogError, StorageError
 from oncelog_partition_leader.core.compaction.plan import (
@@ -58,7 +58,7 @@ class _Asked(NamedTuple):
 class _PassHost:
     """A log as a pass sees it."""
 
-    def __init__(self, log: CompactableLog, alone: AbstractAsyncContextManager[Any]) -> None:
+    def __init__(self, log: CompactableLog, alone: AbstractAsyncContextManager[object]) -> None:
         self._log = log
         self._alone = alone
         self._generation = log._generation
@@ -139,7 +139,7 @@ class CompactableLog(TruncatableLog):
         now_ms: int,
         high_watermark: int,
         limits: Limits,
-        alone: AbstractAsyncContextManager[Any] | None = None,
+        alone: AbstractAsyncContextManager[object] | None = None,
         worker: PassWorker | None = None,
         *,
         held_everywhere: int = 0,
@@ -176,7 +176,7 @@ class CompactableLog(TruncatableLog):
         self,
         segments: Sequence[Segment],
         asked: _Asked,
-        alone: AbstractAsyncContextManager[Any],
+        alone: AbstractAsyncContextManager[object],
         worker: PassWorker,
     ) -> Tally:
         host = _PassHost(self, alone)

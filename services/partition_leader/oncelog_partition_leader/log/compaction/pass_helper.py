@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
+from oncelog.core.malformed import JsonObject
 from oncelog.errors import OncelogError, StorageError
 from oncelog.v1 import errors_pb2
 from oncelog.wire.wire_errors import from_detail, to_detail
@@ -42,7 +43,7 @@ async def serve(disk: Disk, channel: Channel, name: str) -> None:
         await channel.send(await _answer(work, values, blob, beat))
 
 
-async def _answer(work: PassWork, values: dict[str, Any], blob: bytes, beat: Beat) -> bytes:
+async def _answer(work: PassWork, values: JsonObject, blob: bytes, beat: Beat) -> bytes:
     try:
         if values.pop("do") == "look":
             return encode({"is": "looked", "bound": await work.look(Job.decode(values, blob), beat)})
@@ -92,7 +93,7 @@ class HelperWorker:
             self._helper.kill()
             self._helper = None
 
-    async def _ask(self, message: bytes, beat: Beat) -> tuple[dict[str, Any], bytes]:
+    async def _ask(self, message: bytes, beat: Beat) -> tuple[JsonObject, bytes]:
         try:
             if self._helper is None:
                 self._helper = await self._helpers.start(serve)
@@ -116,7 +117,7 @@ class HelperWorker:
         except TimeoutError:
             raise HelperGoneError(f"it took nothing for {self._silence_max_s:.0f} s") from None
 
-    async def _hear(self, helper: Helper) -> tuple[dict[str, Any], bytes]:
+    async def _hear(self, helper: Helper) -> tuple[JsonObject, bytes]:
         """Returns the next message. Raises what it says, when it says that something failed."""
         try:
             async with asyncio.timeout(self._silence_max_s):

@@ -6,10 +6,11 @@ Rule: a message is a line of JSON and, after it, bytes. `encode` and `decode` kn
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
+from oncelog.core.malformed import JsonObject
 from oncelog.errors import OncelogError
 from oncelog_partition_leader.core.compaction.rewriting import Tally
 from oncelog_partition_leader.core.log.segment import SegmentIndex
@@ -57,7 +58,7 @@ class Job(NamedTuple):
         return encode({"do": "look"} | self._asdict() | {"aborted": None}, self.aborted)
 
     @classmethod
-    def decode(cls, values: dict[str, Any], aborted: bytes) -> Job:
+    def decode(cls, values: JsonObject, aborted: bytes) -> Job:
         """The other way."""
         stretches = tuple(Stretch(*stretch) for stretch in values["stretches"])
         return cls(**values | {"stretches": stretches, "limits": Limits(*values["limits"]), "aborted": aborted})
@@ -79,7 +80,7 @@ class Written(NamedTuple):
         return encode({"is": "written", "replacement": self.replacement, "tally": tally}, self.index_dump)
 
     @classmethod
-    def decode(cls, values: dict[str, Any], index: bytes) -> Written:
+    def decode(cls, values: JsonObject, index: bytes) -> Written:
         """The other way."""
         tally = Tally(**values["tally"] | {"markers_gone": set(values["tally"]["markers_gone"])})
         return cls(Replacement(*values["replacement"]), index, tally)
@@ -112,12 +113,12 @@ class UnreadableError(Exception):
         self.cause = cause
 
 
-def encode(values: dict[str, Any], blob: bytes = b"") -> bytes:
+def encode(values: Mapping[str, object], blob: bytes = b"") -> bytes:
     """Returns a message."""
     return json.dumps(values).encode() + b"\n" + blob
 
 
-def decode(message: bytes) -> tuple[dict[str, Any], bytes]:
+def decode(message: bytes) -> tuple[JsonObject, bytes]:
     """Returns the values of a message, and the bytes after them."""
     line, _, blob = message.partition(b"\n")
     return json.loads(line), blob

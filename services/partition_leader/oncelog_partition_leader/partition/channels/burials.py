@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from oncelog.errors import (
     CorruptMessageError,
@@ -26,7 +26,7 @@ from oncelog.trace.tracing import work_for
 from oncelog_partition_leader.core.channels.delivery import Delivery
 from oncelog_partition_leader.core.channels.settlement import Dead
 
-Spawn = Callable[[Coroutine[Any, Any, None], str], None]
+Spawn = Callable[[Coroutine[object, None, None], str], None]
 _AT_ONCE: Final = 100
 _PAUSE_MS: Final = 500
 _PAUSE_MAX_MS: Final = 30_000

@@ -8,7 +8,7 @@ Rule 2: only a definite refusal says that nothing was done (`is_refusal`). After
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from oncelog.core.batch.hashing import shard_for
 from oncelog.core.names import channel_group_id
@@ -41,6 +41,10 @@ def is_refusal(error: OncelogError) -> bool:
     return not error.retriable and error.code not in _NO_ANSWER
 
 
+Ask = TypeVar("Ask", co.OpenChannelPartitionRequest, co.WriteChannelStateRequest, co.SendChannelAcksRequest)
+Told = TypeVar("Told", co.OpenChannelPartitionReply, co.WriteChannelStateReply, co.SendChannelAcksReply)
+
+
 class ChannelCoordinators:
     """The owners of group shards, as the leaders of channels call them. One per broker."""
 
@@ -52,8 +56,7 @@ class ChannelCoordinators:
 
     async def open(self, request: co.OpenChannelPartitionRequest) -> co.OpenChannelPartitionReply:
         """Returns what is remembered; the coordinator refuses older leaders from then on. Raises `OncelogError`."""
-        reply: co.OpenChannelPartitionReply = await self._call(methods.OPEN_CHANNEL_PARTITION, request)
-        return reply
+        return await self._call(methods.OPEN_CHANNEL_PARTITION, request)
 
     async def write(self, request: co.WriteChannelStateRequest) -> None:
         """Returns when the state is durable. Raises `OncelogError`."""
@@ -63,7 +66,7 @@ class ChannelCoordinators:
         """Returns when the acknowledgements are durable as a part of the transaction. Raises `OncelogError`."""
         await self._call(methods.SEND_CHANNEL_ACKS, request)
 
-    async def _call(self, method: MethodSpec[Any, Any], request: Any) -> Any:
+    async def _call(self, method: MethodSpec[Ask, Told], request: Ask) -> Told:
         shard, address = self._owner(request.channel_id)
         reply, _ = await method.call(self._transport, address, request, self._timeout_ms)
         self._heard(shard, reply.coordinator_epoch)

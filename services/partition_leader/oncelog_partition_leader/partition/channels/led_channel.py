@@ -9,10 +9,9 @@ Rule 3: nothing runs while nothing happens: one timer at most, and a watch on th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from oncelog.errors import (
     CoordinatorNotAvailableError,
@@ -22,6 +21,7 @@ from oncelog.errors import (
 )
 from oncelog.ports import WallClock
 from oncelog_partition_leader.core.channels.delivery import Counts, Delivery
+from oncelog_partition_leader.core.channels.settlement import Dead
 from oncelog_partition_leader.partition.channels.burials import Burials
 from oncelog_partition_leader.partition.channels.coordinator_calls import ChannelCoordinators
 from oncelog_partition_leader.partition.channels.dead_letters import LetterWriter
@@ -256,7 +256,7 @@ class LedChannel:
         self._opened.set()
         self.changed()
 
-    async def _bury(self, letters: LetterWriter, dead: Any) -> None:
+    async def _bury(self, letters: LetterWriter, dead: Sequence[Dead]) -> None:
         topic = self.channel.options.dead_letter_topic
         if topic:  # an operator may have taken it away meanwhile: then they are dropped
             await letters.bury(self.partition, self.channel.name, topic, dead)
@@ -288,7 +288,7 @@ class LedChannel:
             self._around.bugs.met("task", error, "the times of a channel")
             self.give_up()
 
-    def _spawn(self, work: Coroutine[Any, Any, None], what: str) -> None:
+    def _spawn(self, work: Coroutine[object, None, None], what: str) -> None:
         name = f"channel {self.channel.name} on {self.partition.topic}-{self.place.partition}: {what}"
         task = self._around.tasks.spawn(work, name)
         self._tasks[task] = None

@@ -13,7 +13,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from heapq import heappop, heappush
-from typing import Any
 
 from oncelog.errors import CoordinatorNotAvailableError, ErrorCode, OncelogError, RequestTimedOutError
 from oncelog.ports import WallClock
@@ -23,7 +22,7 @@ from oncelog_partition_leader.core.channels.stored_state import Write
 from oncelog_partition_leader.partition.channels.coordinator_calls import ChannelCoordinators, is_refusal, pause_ms
 from oncelog_partition_leader.partition.channels.wire_state import ChannelPlace, write_request
 
-Spawn = Callable[[Coroutine[Any, Any, None], str], None]
+Spawn = Callable[[Coroutine[object, None, None], str], None]
 _log = logging.getLogger(__name__)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from oncelog.errors import ErrorCode, OncelogError, RequestTimedOutError
 from oncelog.ports import WallClock
@@ -24,7 +24,7 @@ from oncelog_partition_leader.core.producers.transactions import TxnName
 from oncelog_partition_leader.partition.channels.coordinator_calls import ChannelCoordinators, is_refusal, pause_ms
 from oncelog_partition_leader.partition.channels.wire_state import ChannelPlace, acks_request, blocks_of, settled_in
 
-Spawn = Callable[[Coroutine[Any, Any, None], str], None]
+Spawn = Callable[[Coroutine[object, None, None], str], None]
 _ASK_MIN_MS: Final = 20
 _ASK_MAX_MS: Final = 1_000
 

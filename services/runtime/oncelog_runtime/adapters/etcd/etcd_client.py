@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from types import ModuleType
 from typing import Any, Final
@@ -35,6 +35,9 @@ CHANNEL_OPTIONS: Final[tuple[tuple[str, int | str], ...]] = (
     # Round robin: an etcd member that is cut off from its peers spoils a part of the calls only.
     ("grpc.service_config", _SERVICE_CONFIG),
 )
+
+Connection = Callable[[], tuple[grpc.aio.Channel, Sequence[tuple[str, str]] | None]]
+"""Returns the channel of calls that stay open, and the metadata of each."""
 
 
 def etcd3_module() -> Any:

@@ -12,9 +12,9 @@ import ssl
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from oncelog.core.malformed import MALFORMED
+from oncelog.core.malformed import MALFORMED, JsonObject
 from oncelog.link.tls_check import PemPaths
 
 _TIMEOUT_S: Final = 2.0
@@ -42,7 +42,7 @@ class EtcdGateway:
         except (*MALFORMED, binascii.Error):
             return None
 
-    def _ask(self, path: str, question: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, path: str, question: dict[str, str]) -> JsonObject:
         context = None
         if self.tls is not None:
             context = ssl.create_default_context(cafile=self.tls.ca)

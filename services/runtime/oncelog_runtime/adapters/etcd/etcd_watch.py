@@ -23,7 +23,7 @@ from typing import Any, Final
 import grpc
 
 from oncelog.errors import MetadataUnavailableError
-from oncelog_runtime.adapters.etcd.etcd_client import prefix_end
+from oncelog_runtime.adapters.etcd.etcd_client import Connection, prefix_end
 from oncelog_runtime.etcd_wire import kv_pb2, rpc_pb2, rpc_pb2_grpc
 from oncelog_runtime.ports import Change, Listing
 
@@ -38,7 +38,8 @@ Raw = rpc_pb2.WatchResponse | None
 class _Stream:
     """One Watch call and the task that reads it. `post` is called in order; finally with None."""
 
-    def __init__(self, channel: Any, metadata: Any, request: rpc_pb2.WatchRequest, post: Callable[[Raw], None]) -> None:
+    def __init__(self, connection: Connection, request: rpc_pb2.WatchRequest, post: Callable[[Raw], None]) -> None:
+        channel, metadata = connection()
         self._request = request
         self._post = post
         self._call = _STUB(channel).Watch(metadata=(*(metadata or ()), ("hasleader", "true")))
@@ -63,9 +64,7 @@ class _Stream:
 class EtcdWatch:
     """An async iterator of `Listing` and `Change`. A cancelled wait loses nothing: the iteration can be continued."""
 
-    def __init__(
-        self, connection: Callable[[], tuple[Any, Any]], listing: Callable[[], Awaitable[Listing]], prefix: str
-    ) -> None:
+    def __init__(self, connection: Connection, listing: Callable[[], Awaitable[Listing]], prefix: str) -> None:
         self._connection = connection
         self._listing = listing
         self._prefix = prefix
@@ -151,12 +150,11 @@ class EtcdWatch:
         create = rpc_pb2.WatchCreateRequest(
             key=key or b"\0", range_end=prefix_end(key), start_revision=self._position + 1, progress_notify=True
         )
-        channel, metadata = self._connection()
 
         def post(raw: Raw) -> None:
             self._raw.put_nowait((stream, raw))
 
-        stream = _Stream(channel, metadata, rpc_pb2.WatchRequest(create_request=create), post)
+        stream = _Stream(self._connection, rpc_pb2.WatchRequest(create_request=create), post)
         self._stream = stream
 
     def _end_stream(self) -> None:

@@ -8,11 +8,11 @@ Rule 2: after anything but an answer the call is ended, and the next renewal beg
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, Final
 
 import grpc
 
+from oncelog_runtime.adapters.etcd.etcd_client import Connection
 from oncelog_runtime.etcd_wire import rpc_pb2, rpc_pb2_grpc
 
 _STUB: Final[Any] = rpc_pb2_grpc.LeaseStub  # generated, untyped
@@ -21,11 +21,11 @@ _STUB: Final[Any] = rpc_pb2_grpc.LeaseStub  # generated, untyped
 class LeaseCall:
     """`connection()` returns the channel to use now, and the metadata of calls."""
 
-    def __init__(self, connection: Callable[[], tuple[grpc.aio.Channel, Any]]) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._turn = asyncio.Lock()
         self._channel: grpc.aio.Channel | None = None
-        self._call: Any = None
+        self._call: grpc.aio.StreamStreamCall | None = None
 
     async def renew(self, lease_id: int) -> int:
         """Returns the lease's time to live in seconds, 0 when it is gone. Raises `grpc.RpcError` or `ValueError`."""
@@ -53,7 +53,7 @@ class LeaseCall:
         if call is not None:
             call.cancel()
 
-    def _opened(self) -> Any:
+    def _opened(self) -> grpc.aio.StreamStreamCall:
         channel, metadata = self._connection()
         if self._call is None or channel is not self._channel or self._call.done():
             self.end()

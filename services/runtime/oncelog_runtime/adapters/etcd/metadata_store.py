@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 import grpc
+from google.protobuf.message import Message
 
 from oncelog.errors import MetadataUnavailableError
 from oncelog.link.grpc_tls import TlsHints, explain_handshake
@@ -29,7 +30,7 @@ from oncelog.link.tls_files import TlsFiles
 from oncelog_runtime.adapters.etcd.etcd_client import connect, etcd3_module, prefix_end, stream_channel, target_of
 from oncelog_runtime.adapters.etcd.etcd_watch import EtcdWatch
 from oncelog_runtime.adapters.etcd.lease_call import LeaseCall
-from oncelog_runtime.etcd_wire import rpc_pb2
+from oncelog_runtime.etcd_wire import kv_pb2, rpc_pb2
 from oncelog_runtime.ports import Change, CommitResult, Compare, KeyValue, Listing, Put
 
 T = TypeVar("T")
@@ -154,7 +155,7 @@ class EtcdMetadata:
 
     # ------------------------------------------------------------ calls that block, in threads
 
-    def _stub_call(self, stub: str, method: str, request: Any) -> Any:
+    def _stub_call(self, stub: str, method: str, request: Message) -> Any:
         """Calls etcd's stub, for answers that etcd3's own methods return only in part (for example the revision of a
         transaction).
         """
@@ -163,7 +164,7 @@ class EtcdMetadata:
             request, client.timeout, credentials=client.call_credentials, metadata=client.metadata
         )
 
-    async def _call(self, pool: ThreadPoolExecutor, work: Callable[[], Any], *, unknown: bool = False) -> Any:
+    async def _call(self, pool: ThreadPoolExecutor, work: Callable[[], T], *, unknown: bool = False) -> T:
         if self._closed:
             raise MetadataUnavailableError("the metadata client is closed")
         loop = asyncio.get_running_loop()
@@ -185,7 +186,7 @@ class EtcdMetadata:
         """Returns all endpoints; with TLS only the one in use."""
         return self._endpoints if self._tls is None else (self._endpoints[self._turn % len(self._endpoints)],)
 
-    def _failed(self, client: Any) -> None:
+    def _failed(self, client: object) -> None:
         if self._closed or client is not self._client:
             return  # another call was faster
         if self._tls is not None:
@@ -248,7 +249,7 @@ def _details_of(cause: BaseException | None) -> str:
     return str(cause.details() or "") if isinstance(cause, _ANSWERED) else ""
 
 
-def _key_value(kv: Any) -> KeyValue:
+def _key_value(kv: kv_pb2.KeyValue) -> KeyValue:
     return KeyValue(kv.key.decode(), kv.value, kv.mod_revision, kv.lease)
 
 

@@ -18,7 +18,7 @@ import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import grpc
 import grpc.aio
@@ -61,7 +61,7 @@ log = logging.getLogger(__name__)
 _THROTTLE: Final = "oncelog-throttle-ms"
 """Trailing metadata of an answer: the same as `throttle_ms` of a frame."""
 _UNARY_PATIENCE_MS: Final = 2_000
-AnyMethod = methods.MethodSpec[Any, Any]
+AnyMethod = methods.AnyMethod
 _PACKAGE: Final = "oncelog.v1."
 _HANG_UP_S: Final = 0.5
 _CANCEL_S: Final = 1.0

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 
 import jwt
 
+from oncelog.core.malformed import JsonObject
 from oncelog.errors import AuthenticationError, InvalidRequestError, TokenExpiredError
 from oncelog.ports import WallClock
 from oncelog_runtime.adapters.grpc.token_keys import ALGORITHMS, TokenKeys
@@ -78,9 +79,9 @@ class TokenVerifier:
         expires_ms = int(claims["exp"]) * 1000  # a number, or its digits as text
         return Verified(self._principal(claims), expires_ms, key_id, key)
 
-    def _claims(self, token: str, key: jwt.PyJWK) -> dict[str, Any]:
+    def _claims(self, token: str, key: jwt.PyJWK) -> JsonObject:
         try:
-            claims: dict[str, Any] = jwt.decode(
+            claims: JsonObject = jwt.decode(
                 token,
                 key=key,
                 algorithms=list(ALGORITHMS),
@@ -103,7 +104,7 @@ class TokenVerifier:
             raise AuthenticationError("the token is not what its issuer signs") from None
         return claims
 
-    def _principal(self, claims: dict[str, Any]) -> str:
+    def _principal(self, claims: JsonObject) -> str:
         name = claims.get(self._claim)
         if not isinstance(name, str):
             raise AuthenticationError(f"the token names nobody: its claim {self._claim} is no text")

@@ -12,8 +12,9 @@ import json
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
+from oncelog.core.malformed import JsonObject
 from oncelog.core.names import TOPIC_CHARACTERS_MAX, check_topic_name
 from oncelog.errors import InvalidRequestError, InvalidTopicError
 
@@ -128,7 +129,7 @@ class Acl:
         )
 
 
-def acl_of(values: dict[str, Any]) -> Acl:
+def acl_of(values: JsonObject) -> Acl:
     """Builds a rule from the result of `as_dict`. Raises `InvalidRequestError` or `KeyError`."""
     return check_acl(
         Acl(
@@ -143,7 +144,7 @@ def acl_of(values: dict[str, Any]) -> Acl:
     )
 
 
-def digest(values: Any) -> str:
+def digest(values: object) -> str:
     """Returns a name for a value: 32 hex digits."""
     return sha256(json.dumps(values, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:32]
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
+from oncelog.core.malformed import JsonObject
 from oncelog.errors import InvalidRequestError
 from oncelog_runtime.core.quota import UNLIMITED, Limits, QuotaKind
 from oncelog_runtime.core.security.acl import ANONYMOUS, EVERYBODY, USER, WILDCARD, check_principal, digest, member
@@ -33,12 +34,12 @@ class Quota:
         """A digest of the subject, like `Acl.key`."""
         return digest(self.subject)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Returns the fields, for etcd."""
         return {"subject": self.subject, "limits": {str(kind): limit for kind, limit in self.limits.items()}}
 
 
-def quota_of(values: dict[str, Any]) -> Quota:
+def quota_of(values: JsonObject) -> Quota:
     """Builds a quota from the result of `as_dict`; kinds of a newer version are dropped. Raises `InvalidRequestError`."""
     known = {str(kind): kind for kind in QuotaKind}
     limits = {known[word]: int(limit) for word, limit in values["limits"].items() if word in known}

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from oncelog.core.malformed import JsonObject
 from oncelog.errors import InvalidRequestError
 from oncelog_runtime.core.security.acl import (
     CLUSTER_NAME,
@@ -50,7 +51,7 @@ class Role:
     name: str
     rules: tuple[RoleRule, ...]
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Returns the fields, for etcd."""
         rules = [
             {
@@ -197,7 +198,7 @@ def check_binding(binding: Binding, roles: Mapping[str, Role]) -> Binding:
     return binding
 
 
-def role_of(values: Mapping[str, Any]) -> Role:
+def role_of(values: JsonObject) -> Role:
     """Builds a role from the result of `as_dict`. Raises `InvalidRequestError` or `KeyError`."""
     rules = tuple(
         RoleRule(
@@ -211,7 +212,7 @@ def role_of(values: Mapping[str, Any]) -> Role:
     return check_role(Role(str(values["name"]), rules))
 
 
-def binding_of(values: Mapping[str, Any]) -> Binding:
+def binding_of(values: JsonObject) -> Binding:
     """Builds a binding from the result of `as_dict`; its role is looked up when it is used. Raises
     `InvalidRequestError` or `KeyError`.
     """

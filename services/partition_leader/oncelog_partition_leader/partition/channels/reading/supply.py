@@ -9,7 +9,7 @@ Rule 3: a record that cannot be unpacked is delivered all the same, as one witho
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from oncelog.core.batch.batch import row_offset_array
 from oncelog.core.batch.header import BatchHeader
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _READ_BYTES: Final = 256 << 10
 _READS: Final = 4
 """Pieces that one call reads."""
-Spawn = Callable[[Coroutine[Any, Any, None], str], None]
+Spawn = Callable[[Coroutine[object, None, None], str], None]
 
 
 class Supply:
