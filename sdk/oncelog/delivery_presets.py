@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, Protocol
 
 from oncelog.errors import ConfigError
 
@@ -59,13 +59,22 @@ OF_CONSUMERS: Final[Mapping[str, Preset]] = {
 }
 
 
+class HasDelivery(Protocol):
+    """A configuration of a producer or of a consumer."""
+
+    @property
+    def delivery(self) -> str:
+        """The name of the preset; empty: none."""
+        ...
+
+
 def completed(presets: Mapping[str, Preset], given: Mapping[str, object]) -> dict[str, object]:
     """The options with those that their preset sets, where they are not given."""
     preset = presets.get(str(given.get("delivery", "")))
     return dict(given) if preset is None else {**preset.sets, **given}
 
 
-def check(presets: Mapping[str, Preset], config: Any) -> None:
+def check(presets: Mapping[str, Preset], config: HasDelivery) -> None:
     """Raises `ConfigError` that names the first option which contradicts the preset of this configuration."""
     if config.delivery == "":
         return
@@ -83,7 +92,7 @@ def check(presets: Mapping[str, Preset], config: Any) -> None:
             raise _contradiction(config, name, f"needs a {name}: {why}")
 
 
-def _contradiction(config: Any, name: str, text: str) -> ConfigError:
+def _contradiction(config: HasDelivery, name: str, text: str) -> ConfigError:
     return ConfigError(f"delivery={config.delivery!r} {text}", **{name: getattr(config, name)})
 
 

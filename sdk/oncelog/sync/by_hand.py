@@ -440,8 +440,8 @@ class LogWork(Wrapper[AsyncLogWork]):
     def send(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: object = None,
+        key: object = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),

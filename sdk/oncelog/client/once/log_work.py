@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from oncelog import errors
 from oncelog.client.consume.fetched_records import ConsumerRecord
 
-Headers = Any
+Headers = object
 """As `Producer.send` takes them."""
 
 
@@ -22,8 +22,8 @@ class Output(NamedTuple):
     """A record that the work writes; the fields are the parameters of `Transaction.send`."""
 
     topic: str
-    value: Any
-    key: Any
+    value: object
+    key: object
     partition: int | None
     timestamp_ms: int | None
     headers: Headers
@@ -61,8 +61,8 @@ class LogWork:
     def send(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: object = None,
+        key: object = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),

@@ -100,7 +100,7 @@ class Work:
         self._check_open()
         return self._once.connection.cursor()
 
-    def execute(self, operation: str, parameters: Any = ()) -> Cursor:
+    def execute(self, operation: str, parameters: object = ()) -> Cursor:
         """Runs a statement with a new cursor, and returns that. Raises what the driver raises."""
         cursor: Cursor = self.cursor()
         cursor.execute(operation, parameters) if parameters else cursor.execute(operation)
