@@ -60,6 +60,8 @@ M = TypeVar("M", Producer, Consumer, Participant, Worker)
 _SHARED = frozenset(item.name for item in dataclasses.fields(ClientConfig))
 _SHARED_WITH_WORKERS = _SHARED - {item.name for item in dataclasses.fields(WorkerConfig)}
 """A worker's `retry_backoff_ms` is the channel's."""
+_Own = dict[str, object]
+"""The options of one producer, consumer or worker, by name."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -235,12 +237,10 @@ class Client(StaysHere):
         """How long servers asked this client to wait because of quotas, together; it waits by itself."""
         return self._context.throttles.throttled_ms
 
-    def _for_one(
-        self, config: Mapping[str, object], names: frozenset[str] = _SHARED
-    ) -> tuple[Context, dict[str, object]]:
+    def _for_one(self, config: Mapping[str, object], names: frozenset[str] = _SHARED) -> tuple[Context, _Own]:
         """Options of the client apply to this one alone; the others are its own. Raises `IllegalStateError` after `close`."""
         self._context.home.check_open()
-        plain: dict[str, object] = {name.replace(".", "_"): value for name, value in config.items()}
+        plain: _Own = {name.replace(".", "_"): value for name, value in config.items()}
         if "bootstrap_servers" in plain:
             raise ConfigError("bootstrap_servers belongs to the client: oncelog.Client(bootstrap_servers=...)")
         shared = {name: plain.pop(name) for name in list(plain) if name in names}

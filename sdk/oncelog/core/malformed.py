@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 JsonObject = dict[str, Any]
-"""What `json` makes of an object: its values have no types until the code that takes them out has checked them."""
+"""A JSON object as `json` returns it: its values have no types until the code that takes them out has checked them."""
 
 MALFORMED: Final = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError)
 """To be caught around the whole of it: parsing, and building values from what was parsed."""

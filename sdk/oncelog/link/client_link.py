@@ -36,7 +36,7 @@ Event: TypeAlias = client_core.ClientEvent[Answer]
 
 
 class _Where(TypedDict):
-    """What an error says about the end of a stream."""
+    """The context of an error that ends a stream."""
 
     address: str
     status: str

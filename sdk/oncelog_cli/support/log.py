@@ -31,7 +31,7 @@ _TRASH_DETAILS: Final = """PATH is a broker's data directory, or its `logs`. Log
 were moved away stay in the trash for the broker's `trash_retention_ms`. A log that was taken back is used when its partition
 is in etcd: docs/operations.md, "Backup and restore of etcd". It may run beside a broker."""
 Fields = dict[str, Any]
-"""What a finding says, by name; which names there are depends on its kind."""
+"""The values of a finding, by name; its kind decides which names there are."""
 
 
 def add_parser(commands: Commands) -> None:

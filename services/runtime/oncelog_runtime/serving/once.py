@@ -24,7 +24,7 @@ T = TypeVar("T")
 _KEPT: Final = 10_000
 _NONCE_MAX: Final = 64
 _Running = asyncio.Task[tuple[Any, OncelogError | None]]
-"""A call, which has one or the other; what it returns differs from call to call."""
+"""A call under way. It ends with an answer, whose type differs from call to call, or with a refusal."""
 
 
 class Once:

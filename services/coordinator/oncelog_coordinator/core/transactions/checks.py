@@ -31,7 +31,7 @@ RETRY_AFTER_MS = 5
 
 
 class Where(TypedDict):
-    """What an error says about the number of a transaction."""
+    """The context of an error about the number of a transaction."""
 
     transactional_id: str
     txn_no: int
