@@ -1,7 +1,7 @@
 """The bare limit: a grpc.aio stream pipeline of oncelog's shape, with no log and no logic.
 
 client -> leader (crc32c, write to a file) -> two followers (crc32c, write, answer) -> answer, four processes, uvloop, the same
-allocator settings as the services. What a real log reaches is quoted as a ratio to this.
+allocator settings and the same poller of gRPC as the services. What a real log reaches is quoted as a ratio to this.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ import uvloop
 from crc32c import crc32c
 from google.protobuf.wrappers_pb2 import BytesValue
 
-from oncelog.link.malloc import tune_malloc
+from oncelog.tuning.grpc_poller import EXPERIMENTS, FEWEST_SWITCHES
+from oncelog.tuning.malloc import tune_malloc
 
 OPTIONS = [
     ("grpc.max_send_message_length", 64 << 20),
     ("grpc.max_receive_message_length", 64 << 20),
     ("grpc.so_reuseport", 0),
 ]
+AS_SERVICES = {EXPERIMENTS: FEWEST_SWITCHES}
 ACK = BytesValue(value=b"ok")
 METHOD = "/bare.Pipe/Run"
 
@@ -196,13 +198,13 @@ class BarePipeline:
     def _spawn(self, role: str, port: int, name: str, *followers: str) -> None:
         path = os.path.join(self._folder.name, name)
         command = [sys.executable, "-m", "bench.bare", role, str(port), path, *followers]
-        self._processes.append(subprocess.Popen(command))
+        self._processes.append(subprocess.Popen(command, env=AS_SERVICES | os.environ))
 
     def run(self, message_bytes: int, messages: int, in_flight: int) -> BareResult:
         """One measured run after a tenth of it as warm-up, from a fresh client process."""
         numbers = [str(self._ports[0]), "-", str(message_bytes), str(messages), str(in_flight)]
         command = [sys.executable, "-m", "bench.bare", "client", *numbers]
-        printed = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+        printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=AS_SERVICES | os.environ).stdout
         found = json.loads(printed)
         return BareResult(message_bytes, messages, found["seconds"], tuple(found["latencies_ms"]))
 

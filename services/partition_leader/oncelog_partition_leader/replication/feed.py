@@ -85,9 +85,10 @@ class Feed:
             session.streamed(session.next_offset, item.high_watermark, asked)
             return b""
         data = log.read(max(session.next_offset, log.log_start_offset), max(room, 1), log.log_end_offset)
-        if len(data):
-            data = from_offset_on(data, item.base_offset)  # the follower's log may end where ours has a longer gap
         first, next_offset = span_of(data) if len(data) else (-1, -1)  # empty: all was deleted, up to the log end
+        if 0 <= first < item.base_offset:  # the follower's log may end where ours has a longer gap
+            data = from_offset_on(data, item.base_offset)
+            first, next_offset = span_of(data)
         if first != item.base_offset:
             raise OffsetOutOfRangeError("the log no longer has what comes next", offset=item.base_offset)
         session.streamed(next_offset, item.high_watermark, asked)

@@ -91,14 +91,8 @@ class ProduceService:
         lengths = [item.length for item in request.partitions]
         if sum(lengths) != len(payload) or min(lengths, default=0) < 0:
             raise InvalidRequestError("the lengths do not add up to the payload")
-        named = Counter((item.topic_id, item.partition) for item in request.partitions)
-        if len(named) != len(request.partitions):
-            (topic_id, partition), _ = named.most_common(1)[0]
-            raise InvalidRequestError(
-                "a partition stands twice in one request: send one batch for each",
-                topic_id=topic_id,
-                partition=partition,
-            )
+        if len({(item.topic_id, item.partition) for item in request.partitions}) != len(lengths):
+            raise _named_twice(request)
 
     def _submit_all(self, request: pb.ProduceRequest, payload: Buffer) -> list[Outcome]:
         """Queues all batches; returns one future, or one refusal, per partition."""
@@ -175,6 +169,13 @@ def _check_writer(topic: str, header: BatchHeader) -> None:
     """Lets only shard owners write internal topics, by their producer ids, which are never given to clients."""
     if (topic in INTERNAL_TOPICS) != (header.producer_id >= SHARD_WRITER_BASE):
         raise InvalidTopicError("the cluster's own topics are written by coordinators alone", topic=topic)
+
+
+def _named_twice(request: pb.ProduceRequest) -> InvalidRequestError:
+    named = Counter((item.topic_id, item.partition) for item in request.partitions)
+    (topic_id, partition), _ = named.most_common(1)[0]
+    message = "a partition stands twice in one request: send one batch for each"
+    return InvalidRequestError(message, topic_id=topic_id, partition=partition)
 
 
 def _forget(future: asyncio.Future[Written]) -> None:

@@ -1,0 +1,1 @@
+"""Mirrors sdk/oncelog/tuning."""
