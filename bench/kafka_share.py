@@ -5,16 +5,17 @@ has four partitions, the group starts at the earliest record, and acknowledgemen
 defaults; so a poll hands out whole batches of the producer, up to about 150 messages of 100 bytes, though `max.poll.records` is
 100. Share groups are on by default from Kafka 4.2; an older one is refused.
 
-No client of share groups is Python's own here: `KafkaShareConsumer` and `KafkaProducer` run in one Java process beside the
-benchmark, and Python calls them through py4j. Each call is an exchange over a socket (`call_us` measures an empty one), and is
-part of what is measured. To be fair to Kafka there are few of them (`java_chains` says how):
+`KafkaShareConsumer` and `KafkaProducer` are Java's: they run in one Java process beside the benchmark, and Python calls them
+through py4j. Each call is an exchange over a socket (`call_us` measures an empty one), and is part of what is measured.
+To be fair to Kafka there are few of them (`java_chains` says how):
 
     a poll          four calls: poll, the values of all its messages as one text, and two for what has been confirmed
     single acks     one call for each message: `acknowledge` and `commitAsync` of that message alone. The client sends what has
                     gathered while its last request was under way; a message counts when the broker has confirmed it. With
                     `commitSync` instead each message would wait for the one before it, which is many times slower
     batched acks    three calls for a poll: `acknowledge` of each of its messages, one `commitSync`, and its answer
-    an idle send    three calls: the record, `send`, and `get`
+    an idle send    three calls: the record, `send`, and `get`; by a producer with `linger.ms=0`, since the default of 5 ms
+                    would be most of what is seen. A backlog is written with the default, so that it is in full batches
 
 A worker has a thread of its own, since a consumer of Kafka serves one thread at a time; so each poll and each acknowledgement
 changes threads. A worker is ready when the group has given it partitions, which takes seconds and is not measured.
@@ -68,6 +69,7 @@ class JavaClients:
         self.jvm = self._gateway.jvm
         self.chains = JavaChains(self._gateway)
         self._servers = {"bootstrap.servers": servers}
+        self._version = next(jars.glob("kafka_2*.jar")).stem
         self.admin = self.jvm.org.apache.kafka.clients.admin.Admin.create(self._servers)
 
     def call_us(self) -> float:
@@ -80,6 +82,11 @@ class JavaClients:
                 thing.hashCode()
             seconds.append(time.perf_counter() - began)
         return min(seconds) / _CALLS * 1_000_000
+
+    def note(self) -> str:
+        """What a reader of the figures has to know."""
+        cost = f"an empty call from Python to its Java clients takes {self.call_us():.0f} us"
+        return f"{self._version}: {cost}, and its figures contain such calls"
 
     def set_up(self) -> None:
         """Makes the topic, and has the group start at the earliest record.
@@ -103,10 +110,11 @@ class JavaClients:
         changes.put(group, [admin.AlterConfigOp(entry, setting)])
         self.admin.incrementalAlterConfigs(changes).all().get()
 
-    def producer(self) -> Any:
-        """A producer of strings, with Kafka's defaults: idempotent, acknowledged by all replicas in sync."""
-        serializers = {f"{of}.serializer": f"{_SERIAL}.StringSerializer" for of in ("key", "value")}
-        return self.jvm.org.apache.kafka.clients.producer.KafkaProducer(self._servers | serializers)
+    def producer(self, linger_ms: int) -> Any:
+        """A producer of strings: idempotent, acknowledged by all in-sync replicas. `linger_ms`: from 0; Kafka's default: 5."""
+        settings = {f"{of}.serializer": f"{_SERIAL}.StringSerializer" for of in ("key", "value")}
+        settings["linger.ms"] = str(linger_ms)
+        return self.jvm.org.apache.kafka.clients.producer.KafkaProducer(self._servers | settings)
 
     def share_consumer(self, client_id: str, max_poll_records: int) -> Any:
         """A share consumer of the topic."""
@@ -315,11 +323,12 @@ class ShareGroup:
 
     def __init__(self, clients: JavaClients) -> None:
         self._clients = clients
-        self._producer = clients.producer()
+        self._at_once = clients.producer(linger_ms=0)
+        self._gathering = clients.producer(linger_ms=5)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="kafka-producer")
         self._workers = 0
-        self.call_us = 0.0
-        """Microseconds of an empty call of py4j, as measured when it began."""
+        self.note = ""
+        """See `JavaClients.note`."""
 
     @staticmethod
     @contextlib.asynccontextmanager
@@ -331,13 +340,13 @@ class ShareGroup:
         ):
             clients.set_up()
             queue = ShareGroup(clients)
-            queue.call_us = clients.call_us()
-            await queue.publish([b"warm"])
-            worker = await queue.worker(1)
-            await worker.ack(await worker.take())
-            await worker.close()
-            yield queue
-            queue._thread.shutdown()
+            with queue._thread:
+                queue.note = clients.note()
+                await queue.publish([b"warm"])
+                worker = await queue.worker(1)
+                await worker.ack(await worker.take())
+                await worker.close()
+                yield queue
 
     async def publish(self, values: Sequence[bytes]) -> None:
         """See `queue_peers.Queue`."""
@@ -350,6 +359,7 @@ class ShareGroup:
 
     def _publish(self, values: Sequence[bytes]) -> None:
         record = self._clients.jvm.org.apache.kafka.clients.producer.ProducerRecord
-        sent = [self._producer.send(record(TOPIC, value.decode())) for value in values]
+        producer = self._at_once if len(values) == 1 else self._gathering
+        sent = [producer.send(record(TOPIC, value.decode())) for value in values]
         for future in sent:
             future.get()

@@ -231,9 +231,7 @@ async def peers(args: argparse.Namespace, folder: Path, stack: contextlib.AsyncE
         print(f"Kafka's share groups are left out: they need --kafka-jars, {JARS}")
         return found
     kafka = await stack.enter_async_context(ShareGroup.running(Path(args.kafka_jars), folder / "kafka"))
-    print(
-        f"an empty call from Python to Kafka's Java clients took {kafka.call_us:.0f} us; its figures contain such calls"
-    )
+    print(kafka.note)
     return [*found, kafka]
 
 
