@@ -26,7 +26,8 @@ class JavaChains:
         self._lookup = self._handles.publicLookup()
 
     def texts(self) -> Any:
-        """A function: the values of records, which are strings, with a line's end between them; empty without records."""
+        """A function: a StringBuilder with the values of records, which are strings, and a line's end between them; empty
+        without records. It stays in Java: see `kafka_share.in_pieces`."""
         value = self._function("Function", self._method(RECORD, "value", "java.lang.Object"))
         joining = self._jvm.java.util.stream.Collectors.joining("\n")
         streams = "java.util.stream.Stream"
@@ -37,7 +38,10 @@ class JavaChains:
         collected = self._method(streams, "collect", "java.lang.Object", "java.util.stream.Collector")
         chain = self._then(split, self._given(stream, 1, False))
         chain = self._then(chain, self._given(mapped, 1, value))
-        return self._function("Function", self._then(chain, self._given(collected, 1, joining)))
+        collected = self._given(collected, 1, joining).asType(self._type("java.lang.String", streams))
+        made = self._type("void", "java.lang.String")
+        builder = self._lookup.findConstructor(self._class("java.lang.StringBuilder"), made)
+        return self._function("Function", self._then(self._then(chain, collected), builder))
 
     def acknowledge(self, consumer: Any) -> Any:
         """A function: acknowledges the record that it is given."""

@@ -9,7 +9,8 @@ defaults; so a poll hands out whole batches of the producer, up to about 150 mes
 through py4j. Each call is an exchange over a socket (`call_us` measures an empty one), and is part of what is measured.
 To be fair to Kafka there are few of them (`java_chains` says how):
 
-    a poll          four calls: poll, the values of all its messages as one text, and two for what has been confirmed
+    a poll          six calls for up to 37 messages and one for each 37 more: poll, the values of all its messages as one text,
+                    its length, its pieces, and two for what has been confirmed
     single acks     one call for each message: `acknowledge` and `commitAsync` of that message alone. The client sends what has
                     gathered while its last request was under way; a message counts when the broker has confirmed it. With
                     `commitSync` instead each message would wait for the one before it, which is many times slower
@@ -46,6 +47,8 @@ _JOIN_S: Final = 90.0
 _POLL_MS: Final = 1_000
 _UNCONFIRMED_POLL_MS: Final = 5
 """A consumer learns what is confirmed when it polls; where all is handed out, a long poll would hold up the last answers."""
+_PIECE: Final = 4_000
+"""Characters. Escaped they are at most twice as many, which fits py4j's buffer of 8,192."""
 _SERIAL: Final = "org.apache.kafka.common.serialization"
 
 T = TypeVar("T")
@@ -53,6 +56,13 @@ T = TypeVar("T")
 
 class KafkaError(Exception):
     """Kafka did not do what it was asked; the message says what."""
+
+
+def in_pieces(builder: Any) -> str:
+    """Returns the text of a StringBuilder. A longer answer than py4j's buffer goes out in two packets, of which the second
+    waits 40 ms for the acknowledgement of the first, as TCP has it: that would be most of what is seen."""
+    length: int = builder.length()
+    return "".join(builder.substring(begin, min(begin + _PIECE, length)) for begin in range(0, length, _PIECE))
 
 
 class JavaClients:
@@ -184,7 +194,7 @@ class ShareConsumer:
     def poll(self, wait_ms: int) -> list[str]:
         """Returns messages, or none after a while. All earlier ones must be acknowledged."""
         self._records, self._rest = self._consumer.poll(self._waits[wait_ms]), None
-        text: str = self._texts.apply(self._records)
+        text = in_pieces(self._texts.apply(self._records))
         return text.split("\n") if text else []
 
     def settle(self, count: int) -> None:

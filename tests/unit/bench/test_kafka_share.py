@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 import pytest_asyncio
 
-from bench.kafka_share import KafkaError, ShareConsumer, ShareWorker
+from bench.kafka_share import KafkaError, ShareConsumer, ShareWorker, in_pieces
 
 pytestmark = pytest.mark.asyncio
 
@@ -108,3 +108,26 @@ async def test_some_of_several_messages_are_refused(worker: ShareWorker) -> None
     messages = await worker.take()
     with pytest.raises(ValueError, match="2 of 3 messages"):
         await worker.ack(messages[:2])
+
+
+class Builder:
+    """In place of Java's StringBuilder."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.longest = 0
+
+    def length(self) -> int:
+        return len(self._text)
+
+    def substring(self, begin: int, end: int) -> str:
+        assert end <= len(self._text)
+        self.longest = max(self.longest, end - begin)
+        return self._text[begin:end]
+
+
+@pytest.mark.parametrize("length", [0, 1, 3_999, 4_000, 4_001, 20_000])
+async def test_a_long_text_comes_in_pieces_that_fit_a_buffer(length: int) -> None:
+    builder = Builder("abcdefg" * (length // 7) + "x" * (length % 7))
+    assert in_pieces(builder) == builder._text
+    assert builder.longest <= 4_000
