@@ -1,8 +1,9 @@
 """A Kafka of three brokers on this machine, to measure beside ours.
 
 Each node is a broker and a controller with 1 GiB of heap; a topic has three replicas, and two of them acknowledge. Everything
-else has Kafka's defaults. The jars are given as a folder: those of `org.apache.kafka:kafka_2.13` and `:kafka-tools` with all
-that they depend on, as `mvn dependency:copy-dependencies` lays them down.
+else has Kafka's defaults, which give the states of share groups three replicas too. The jars are given as a folder: those of
+`org.apache.kafka:kafka_2.13` and `:kafka-tools` with all that they depend on, as `mvn dependency:copy-dependencies` lays them
+down.
 """
 
 from __future__ import annotations
@@ -65,9 +66,9 @@ class KafkaCluster:
     def __enter__(self) -> KafkaCluster:
         java = shutil.which("java")
         if java is None:
-            raise SystemExit("--start-kafka needs a java on PATH")
+            raise SystemExit("Kafka needs a java on PATH")
         if not list(self.jars.glob("kafka_2*.jar")):
-            raise SystemExit(f"--start-kafka: {self.jars} has no kafka_2*.jar")
+            raise SystemExit(f"{self.jars} has no kafka_2*.jar: it is no folder of Kafka's jars")
         try:
             for node in range(NODES):
                 self._nodes.append(self._start(java, node))

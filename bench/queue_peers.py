@@ -296,8 +296,9 @@ class Redis:
     async def worker(self, max_in_flight: int) -> RedisWorker:
         """See `Queue`."""
         self._workers += 1
+        number = self._workers  # others may begin while this one connects
         connection, acks = await RedisConnection.open(self._port), await RedisConnection.open(self._port)
-        worker = RedisWorker(connection, acks, self._workers, max_in_flight)
+        worker = RedisWorker(connection, acks, number, max_in_flight)
         await worker.begin()
         return worker
 

@@ -1,8 +1,12 @@
-"""Channels beside NSQ and Redis Streams: `python -m bench.queues [--nsqd PATH] [--redis PATH] [--records 50000] [--rounds 3]`.
+"""Channels beside NSQ, Redis Streams and Kafka's share groups.
+
+    python -m bench.queues [--nsqd PATH] [--redis PATH] [--kafka-jars FOLDER] [--records 50000] [--rounds 3]
 
 Ours is a local cluster with three brokers, every record replicated three times, every acknowledgement durable in a log that is
-replicated and synced. NSQ and Redis are one process without replicas (`queue_peers` says how they run). Clients are Python and
-asyncio on all sides, in one process. The sides take turns, round by round. Printed for each side, as medians:
+replicated and synced. NSQ and Redis are one process without replicas (`queue_peers` says how they run). Kafka: three brokers
+and three replicas (`kafka_share` says how, and how its clients are driven). Clients are Python and asyncio, in one process;
+those of Kafka are a Java process beside it, and what a call from Python to Java costs is printed with the table. All servers
+are up all the time; the sides take turns, round by round. Printed for each side, as medians:
 
     k messages/s    of a backlog of `--records` messages of 100 bytes through 1 and 8 workers; `single`: each message is
                     acknowledged by itself, up to 100 in flight for each worker; `batched`: what was taken together
@@ -10,6 +14,11 @@ asyncio on all sides, in one process. The sides take turns, round by round. Prin
     memory          bytes of the brokers for each message in flight: 20,000 of them are held by one worker
 
 A side whose program is not there is left out, and the report says so. Run it on a machine that does nothing else.
+
+The folder for Kafka has the jars of `org.apache.kafka:kafka_2.13` and `org.apache.kafka:kafka-tools`, of one version from 4.2
+on, with all that they depend on. In a folder with a pom.xml whose dependencies are these two, Maven lays them down:
+
+    mvn dependency:copy-dependencies -DoutputDirectory=FOLDER
 """
 
 from __future__ import annotations
@@ -21,13 +30,14 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
 import uvloop
 
+from bench.kafka_share import ShareGroup
 from bench.processes import rss_bytes
 from bench.queue_peers import CHANNEL, TOPIC, Nsq, Queue, Redis, Worker, found_program
 from oncelog.client.client import Client
@@ -36,6 +46,10 @@ from oncelog_cli.laptop.local_cluster import LocalCluster
 IN_FLIGHT: Final = 100
 _HELD: Final = 20_000
 _SIZE: Final = 100
+JARS: Final = (
+    "a folder with the jars of org.apache.kafka:kafka_2.13 and :kafka-tools (4.2 or later) and of all that they depend on, "
+    "as `mvn dependency:copy-dependencies` lays them down"
+)
 
 
 class OurWorker:
@@ -101,42 +115,61 @@ class Ours:
         return OurWorker(client, worker)
 
 
+class Backlog:
+    """A backlog of `count` messages, and those who work through it. Settles them one by one, or as they were taken."""
+
+    def __init__(self, count: int, *, single: bool) -> None:
+        self._left, self._single = count, single
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def done_by(self, workers: Sequence[Worker]) -> None:
+        """Returns when all messages are settled. Raises what a worker raises."""
+        for worker in workers:
+            self._run(self._work(worker))
+        try:
+            await self._over
+        finally:
+            tasks = list(self._tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _work(self, worker: Worker) -> None:
+        while True:
+            messages = await worker.take()
+            if self._single:
+                for message in messages:
+                    self._run(self._ack(worker, [message]))
+            else:
+                await self._ack(worker, messages)
+
+    async def _ack(self, worker: Worker, messages: Sequence[Any]) -> None:
+        await worker.ack(messages)
+        self._left -= len(messages)
+        if self._left <= 0 and not self._over.done():
+            self._over.set_result(None)
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not self._over.done():
+            self._over.set_exception(error)
+
+
 async def backlog_s(queue: Queue, workers: int, count: int, *, single: bool) -> float:
     """Seconds to work through a backlog."""
     await queue.publish([b"%d" % n + b"x" * _SIZE for n in range(count)])
-    working = [await queue.worker(IN_FLIGHT) for _ in range(workers)]
-    left, over = count, asyncio.Event()
-
-    async def one(worker: Worker, message: Any) -> None:
-        nonlocal left
-        await worker.ack([message])
-        left -= 1
-        if not left:
-            over.set()
-
-    async def work(worker: Worker) -> None:
-        nonlocal left
-        running: set[asyncio.Task[None]] = set()
-        while True:
-            messages = await worker.take()
-            if single:
-                for message in messages:
-                    task = asyncio.ensure_future(one(worker, message))
-                    running.add(task)
-                    task.add_done_callback(running.discard)
-                continue
-            await worker.ack(messages)
-            left -= len(messages)
-            if left <= 0:
-                over.set()
-
+    working = await asyncio.gather(*(queue.worker(IN_FLIGHT) for _ in range(workers)))
+    backlog = Backlog(count, single=single)
     began = time.perf_counter()
-    tasks = [asyncio.ensure_future(work(worker)) for worker in working]
-    await over.wait()
+    await backlog.done_by(working)
     seconds = time.perf_counter() - began
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
     for worker in working:
         await worker.close()
     return seconds
@@ -184,19 +217,33 @@ async def round_of(queue: Queue, records: int, found: dict[tuple[str, str], list
     found["idle, p99 ms", queue.name].append(late[len(late) * 99 // 100])
 
 
+async def peers(args: argparse.Namespace, folder: Path, stack: contextlib.AsyncExitStack) -> list[Queue]:
+    """Starts the peers whose programs are there, and says which are not."""
+    found: list[Queue] = []
+    for name, running, given in (("nsqd", Nsq.running, args.nsqd), ("redis-server", Redis.running, args.redis)):
+        program = found_program(name, given)
+        if program is None:
+            print(f"{name} is not on PATH: left out")
+            continue
+        (folder / name).mkdir()
+        found.append(await stack.enter_async_context(running(program, folder / name)))
+    if not args.kafka_jars:
+        print(f"Kafka's share groups are left out: they need --kafka-jars, {JARS}")
+        return found
+    kafka = await stack.enter_async_context(ShareGroup.running(Path(args.kafka_jars), folder / "kafka"))
+    print(kafka.note)
+    return [*found, kafka]
+
+
 async def measure(args: argparse.Namespace, folder: Path) -> None:
     """Runs all sides, and prints the table."""
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
     async with contextlib.AsyncExitStack() as stack:
-        ours = await stack.enter_async_context(Ours.running(folder / "ours"))
-        sides: list[Queue] = [ours]
-        for name, running, given in (("nsqd", Nsq.running, args.nsqd), ("redis-server", Redis.running, args.redis)):
-            program = found_program(name, given)
-            if program is None:
-                print(f"{name} is not on PATH: left out")
-                continue
-            (folder / name).mkdir()
-            sides.append(await stack.enter_async_context(running(program, folder / name)))
+        others = await peers(args, folder, stack)
+        ours = await stack.enter_async_context(
+            Ours.running(folder / "ours")
+        )  # last: Kafka's start would block our client
+        sides: list[Queue] = [ours, *others]
         for number in range(args.rounds):
             for side in sides:
                 print(f"round {number + 1}: {side.name} ...", file=sys.stderr, flush=True)
@@ -218,6 +265,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--nsqd", default="", help="nsqd's program, when it is not on PATH")
     parser.add_argument("--redis", default="", help="redis-server's program, when it is not on PATH")
+    parser.add_argument("--kafka-jars", default="", metavar="FOLDER", help=JARS)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="oncelog-queues-") as folder:
         uvloop.run(measure(args, Path(folder)))

@@ -1,0 +1,74 @@
+"""A backlog is worked through once all of it is settled, and a side that fails ends it with its error."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from bench.queues import Backlog, peers
+
+pytestmark = pytest.mark.asyncio
+
+
+class Twos:
+    """A worker that has messages for ever, two at a time. `fails_at`: the acknowledgement that it refuses."""
+
+    def __init__(self, fails_at: int = -1) -> None:
+        self.acked: list[Sequence[int]] = []
+        self._taken = 0
+        self._fails_at = fails_at
+
+    async def take(self) -> Sequence[int]:
+        await asyncio.sleep(0)
+        self._taken += 2
+        return [self._taken - 2, self._taken - 1]
+
+    async def ack(self, messages: Sequence[int]) -> None:
+        if len(self.acked) == self._fails_at:
+            raise ConnectionError("the broker is gone")
+        self.acked.append(messages)
+
+    async def close(self) -> None: ...
+
+
+async def test_what_was_taken_together_is_settled_together() -> None:
+    worker = Twos()
+    await Backlog(6, single=False).done_by([worker])
+    assert worker.acked[:3] == [[0, 1], [2, 3], [4, 5]]
+
+
+async def test_single_messages_are_settled_one_by_one() -> None:
+    worker = Twos()
+    await Backlog(4, single=True).done_by([worker])
+    assert worker.acked[:4] == [[0], [1], [2], [3]]
+
+
+async def test_several_workers_share_a_backlog() -> None:
+    workers = [Twos(), Twos()]
+    await Backlog(8, single=False).done_by(workers)
+    assert [len(worker.acked) >= 2 for worker in workers] == [True, True]
+
+
+@pytest.mark.parametrize("single", [True, False])
+async def test_an_error_of_a_worker_ends_the_work(single: bool) -> None:
+    with pytest.raises(ConnectionError, match="the broker is gone"):
+        await Backlog(100, single=single).done_by([Twos(fails_at=3)])
+
+
+async def test_a_peer_that_is_not_there_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    nothing = argparse.Namespace(nsqd="", redis="", kafka_jars="")
+    async with contextlib.AsyncExitStack() as stack:
+        assert await peers(nothing, tmp_path, stack) == []
+    nsq, redis, kafka = capsys.readouterr().out.splitlines()
+    assert nsq.startswith("nsqd is not on PATH")
+    assert redis.startswith("redis-server is not on PATH")
+    assert "--kafka-jars" in kafka
+    assert "org.apache.kafka:kafka_2.13" in kafka
