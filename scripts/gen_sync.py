@@ -1,4 +1,4 @@
-"""Write sdk/oncelog/sync/clients.py and admin.py from the asynchronous classes, or check that they are up to date.
+"""Write the files of sdk/oncelog/sync, one for each asynchronous class, or check that they are up to date.
 
     python -m scripts.gen_sync [--check]
 
@@ -65,57 +65,52 @@ class Facade(NamedTuple):
     """Users call the class; all others are handed out."""
 
 
-FACADES: Final[Mapping[str, tuple[str, tuple[Facade, ...]]]] = {
-    "clients.py": (
-        "Clients, producers, transactions, participants and consumers without `await` (see `oncelog.sync`).",
-        (
-            Facade(
-                Transaction,
-                "TransactionBase[Key, Value]",
-                "`with producer.transaction() as txn:` commits on exit, aborts on error. See `oncelog.Transaction`.",
-                left_out=("error", "state", "visible", "what_to_do"),
-            ),
-            Facade(
-                Producer,
-                "ProducerBase[Key, Value]",
-                "See `oncelog.Producer`.",
-                direct=("transaction",),
-                left_out=("is_closed", "is_started"),
-            ),
-            Facade(
-                Participant,
-                "ParticipantBase[Key, Value]",
-                "A writer of a shared transaction. See `oncelog.client.produce.transactions.participant`.",
-                left_out=("is_closed", "join"),
-            ),
-            Facade(
-                Consumer,
-                "ConsumerBase[K, V]",
-                "See `oncelog.Consumer`.",
-                direct=("assignment", "processing"),
-                left_out=("batches", "group", "is_closed"),
-            ),
-            Facade(
-                Worker,
-                "WorkerBase[K, V]",
-                "A worker of a channel. See `oncelog.Worker`.",
-                left_out=("is_closed",),
-            ),
-            Facade(OnceInLog, "OnceInLogBase", "See `oncelog.OnceInLog`."),
-            Facade(
-                Client,
-                "ClientBase",
-                "See `oncelog.Client`; takes the same arguments.",
-                left_out=("give_up_after", "throttled_ms"),
-                is_constructed=True,
-            ),
-        ),
+FACADES: Final[Mapping[str, Facade]] = {
+    "transaction.py": Facade(
+        Transaction,
+        "TransactionBase[Key, Value]",
+        "`with producer.transaction() as txn:` commits on exit, aborts on error. See `oncelog.Transaction`.",
+        left_out=("error", "state", "visible", "what_to_do"),
     ),
-    "admin.py": (
-        "`client.admin` without `await` (see `oncelog.sync`).",
-        (Facade(Admin, "Wrapper[AsyncAdmin]", "See `oncelog.client.admin.admin`.", left_out=("raw_reader",)),),
+    "producer.py": Facade(
+        Producer,
+        "ProducerBase[Key, Value]",
+        "See `oncelog.Producer`.",
+        direct=("transaction",),
+        left_out=("is_closed", "is_started"),
+    ),
+    "participant.py": Facade(
+        Participant,
+        "ParticipantBase[Key, Value]",
+        "A writer of a shared transaction. See `oncelog.client.produce.transactions.participant`.",
+        left_out=("is_closed", "join"),
+    ),
+    "consumer.py": Facade(
+        Consumer,
+        "ConsumerBase[K, V]",
+        "See `oncelog.Consumer`.",
+        direct=("assignment", "processing"),
+        left_out=("batches", "group", "is_closed"),
+    ),
+    "worker.py": Facade(
+        Worker,
+        "WorkerBase[K, V]",
+        "A worker of a channel. See `oncelog.Worker`.",
+        left_out=("is_closed",),
+    ),
+    "once_in_log.py": Facade(OnceInLog, "OnceInLogBase", "See `oncelog.OnceInLog`."),
+    "client.py": Facade(
+        Client,
+        "ClientBase",
+        "See `oncelog.Client`; takes the same arguments.",
+        left_out=("give_up_after", "throttled_ms"),
+        is_constructed=True,
+    ),
+    "admin.py": Facade(
+        Admin, "Wrapper[AsyncAdmin]", "`client.admin`. See `oncelog.client.admin.admin`.", left_out=("raw_reader",)
     ),
 }
+"""File -> the class in it."""
 
 
 # ---------------------------------------------------------------- reading
@@ -364,16 +359,16 @@ def _is_generic(facade: Facade) -> bool:
 
 
 def page(file: str) -> str:
-    """One of the two files."""
-    doc, facades = FACADES[file]
-    names = [facade.of.__name__ for facade in facades]
-    written = {facade: [*members(facade, names)] for facade in facades}
-    found: dict[str, Import] = {}
-    for facade, items in written.items():
-        found |= _imports(facade, items)
-    classes = [_class(facade, items) for facade, items in written.items()]
-    needed = [item for name, item in found.items() if name not in names]
-    return _tidied(f'"""{doc}\n\n{_MADE}\n"""', needed, classes, FOLDER / file)
+    """One of the files."""
+    facade = FACADES[file]
+    name = facade.of.__name__
+    here = {other.of.__name__: f"oncelog.sync.{path.removesuffix('.py')}" for path, other in FACADES.items()}
+    written = [*members(facade, here)]
+    found = _imports(facade, written)
+    found |= {other: Import(f"from {module} import {other}") for other, module in here.items() if other in found}
+    found.pop(name, None)
+    doc = f"{name} without `await` (see `oncelog.sync`)."
+    return _tidied(f'"""{doc}\n\n{_MADE}\n"""', found.values(), _class(facade, written), FOLDER / file)
 
 
 def _imports(facade: Facade, written: list[Written]) -> dict[str, Import]:
@@ -389,14 +384,14 @@ def _imports(facade: Facade, written: list[Written]) -> dict[str, Import]:
     return found
 
 
-def _tidied(doc: str, imports: Iterable[Import], classes: list[str], path: Path) -> str:
+def _tidied(doc: str, imports: Iterable[Import], body: str, path: Path) -> str:
     """The file, its imports and lines as this repository has them everywhere."""
     plain = "\n".join(sorted(item.line for item in imports if not item.is_for_checkers))
     checked = "\n".join(sorted(item.line for item in imports if item.is_for_checkers))
     head = [doc, "from __future__ import annotations", plain]
     if checked:
         head.append("from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n" + textwrap.indent(checked, "    "))
-    text = "\n\n".join([*head, *classes]) + "\n"
+    text = "\n\n".join([*head, body]) + "\n"
     for command in ("check --select I --fix --quiet", "format --quiet"):
         whole = [sys.executable, "-m", "ruff", *command.split(), "--stdin-filename", str(path), "-"]
         text = subprocess.run(whole, input=text, capture_output=True, text=True, check=True).stdout

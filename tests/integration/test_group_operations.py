@@ -11,7 +11,7 @@ import pytest
 
 from oncelog.errors import NonEmptyGroupError
 from oncelog.sync import Client
-from oncelog.sync.clients import Consumer
+from oncelog.sync.consumer import Consumer
 from oncelog_cli.laptop.local_cluster import LocalCluster
 from tests.integration.shell import Shell
 from tests.integration.test_metrics import eventually, scrape, services, total

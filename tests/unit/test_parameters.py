@@ -24,7 +24,7 @@ ON_PURPOSE: Final = {
     "sdk/oncelog/client/produce/producer.py": {"Producer.send": 9},
     "sdk/oncelog/client/produce/transactions/transaction.py": {"Transaction.send": 9},
     "sdk/oncelog/sync/by_hand.py": {"WritesDelayed.send": 9, "ClientBase.process": 9},
-    "sdk/oncelog/sync/clients.py": {"Client.join_transaction": 9, "Client.commit_transaction": 10},
+    "sdk/oncelog/sync/client.py": {"Client.join_transaction": 9, "Client.commit_transaction": 10},
 }
 
 

@@ -9,14 +9,20 @@ Rule 3: after a fork the child has no such thread: clients that it inherited rai
 Rule 4: what was sent by a producer that was not closed is still written when the interpreter ends, within 5 s, if its links are
         there already. A forked child of `multiprocessing` ends without the interpreter's end: close what it makes.
 
-`clients` and `admin` are generated from the asynchronous classes (scripts/gen_sync.py); `by_hand` has what is not.
+Each class has a file, generated from the asynchronous class (scripts/gen_sync.py); `by_hand` has what is not.
 """
 
 from __future__ import annotations
 
 from oncelog.sync.admin import Admin
 from oncelog.sync.by_hand import BatchDelivery, ChannelMessage, Delivery, LogWork
-from oncelog.sync.clients import Client, Consumer, OnceInLog, Participant, Producer, Transaction, Worker
+from oncelog.sync.client import Client
+from oncelog.sync.consumer import Consumer
+from oncelog.sync.once_in_log import OnceInLog
+from oncelog.sync.participant import Participant
+from oncelog.sync.producer import Producer
+from oncelog.sync.transaction import Transaction
+from oncelog.sync.worker import Worker
 
 __all__ = [
     "Admin",

@@ -1,4 +1,4 @@
-"""`client.admin` without `await` (see `oncelog.sync`).
+"""Admin without `await` (see `oncelog.sync`).
 
 Written by scripts/gen_sync.py from the asynchronous classes; not to be edited.
 """
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 class Admin(Wrapper[AsyncAdmin]):
-    """See `oncelog.client.admin.admin`."""
+    """`client.admin`. See `oncelog.client.admin.admin`."""
 
     def cluster_health(self) -> ClusterHealth:
         """Returns the cluster as one broker sees it. Raises `ClusterUnreachableError` when no broker answers."""

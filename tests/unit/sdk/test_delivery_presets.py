@@ -10,7 +10,7 @@ import pytest
 from oncelog.config import ConsumerConfig, ProducerConfig, load
 from oncelog.delivery_presets import OF_CONSUMERS, OF_PRODUCERS, PRESETS, completed
 from oncelog.errors import ConfigError, IllegalStateError
-from oncelog.sync.clients import Client as SyncClient
+from oncelog.sync.client import Client as SyncClient
 from tests.unit.sdk.client.fake_cluster import TOPIC, FakeCluster
 from tests.unit.sdk.client.reading import P0
 

@@ -17,7 +17,7 @@ from scripts import gen_sync
 from scripts.api_reader import is_for_us
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
 
-FACADES = {facade.of.__name__: facade for _, facades in gen_sync.FACADES.values() for facade in facades}
+FACADES = {facade.of.__name__: facade for facade in gen_sync.FACADES.values()}
 SHARED = sorted(
     (name, member)
     for name, facade in FACADES.items()
