@@ -26,7 +26,6 @@ import uvloop
 from crc32c import crc32c
 from google.protobuf.wrappers_pb2 import BytesValue
 
-from oncelog.tuning.grpc_poller import EXPERIMENTS, FEWEST_SWITCHES
 from oncelog.tuning.malloc import tune_malloc
 
 OPTIONS = [
@@ -34,7 +33,6 @@ OPTIONS = [
     ("grpc.max_receive_message_length", 64 << 20),
     ("grpc.so_reuseport", 0),
 ]
-AS_SERVICES = {EXPERIMENTS: FEWEST_SWITCHES}
 ACK = BytesValue(value=b"ok")
 METHOD = "/bare.Pipe/Run"
 
@@ -198,13 +196,13 @@ class BarePipeline:
     def _spawn(self, role: str, port: int, name: str, *followers: str) -> None:
         path = os.path.join(self._folder.name, name)
         command = [sys.executable, "-m", "bench.bare", role, str(port), path, *followers]
-        self._processes.append(subprocess.Popen(command, env=AS_SERVICES | os.environ))
+        self._processes.append(subprocess.Popen(command))
 
     def run(self, message_bytes: int, messages: int, in_flight: int) -> BareResult:
         """One measured run after a tenth of it as warm-up, from a fresh client process."""
         numbers = [str(self._ports[0]), "-", str(message_bytes), str(messages), str(in_flight)]
         command = [sys.executable, "-m", "bench.bare", "client", *numbers]
-        printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=AS_SERVICES | os.environ).stdout
+        printed = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
         found = json.loads(printed)
         return BareResult(message_bytes, messages, found["seconds"], tuple(found["latencies_ms"]))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, overload
 
 _HAS_DEFAULTS: Final = sys.version_info >= (3, 13)
@@ -66,6 +66,8 @@ SentKey = TypeVar("SentKey", default=Sendable)
 SentValue = TypeVar("SentValue", default=Sendable)
 """The type that a `value_serializer` takes."""
 
+Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
+"""A record's headers, as callers give them."""
 NULL: Final[Any] = None
 """A key or value that is left out. Its type is Any, since no annotation can say "only where a null is of this type"."""
 

@@ -39,13 +39,13 @@ from oncelog.client.produce.delivery import RecordMetadata, WrittenRange
 from oncelog.client.produce.producer import Producer as AsyncProducer
 from oncelog.client.produce.transactions.participant import Participant as AsyncParticipant
 from oncelog.client.produce.transactions.transaction import Transaction as AsyncTransaction
-from oncelog.client.produce.writer import Headers, Message, several
+from oncelog.client.produce.writer import Message, several
 from oncelog.client.work.message import ChannelMessage as AsyncChannelMessage
 from oncelog.client.work.worker import Worker as AsyncWorker
 from oncelog.sync.admin import Admin
 from oncelog.sync.loop import LoopThread, Wrapper, shared_thread
 from oncelog.types import TopicPartition
-from oncelog.value_types import NULL, K, Key, V, Value, fills_up
+from oncelog.value_types import NULL, Headers, K, Key, V, Value, fills_up
 
 if TYPE_CHECKING:
     from oncelog.option_types import ConsumerOptions, ProducerOptions

@@ -8,10 +8,9 @@ from __future__ import annotations
 from types import TracebackType
 
 from oncelog.client.produce.delivery import RecordMetadata
-from oncelog.client.produce.writer import Headers
 from oncelog.sync.by_hand import ProducerBase
 from oncelog.sync.transaction import Transaction
-from oncelog.value_types import NULL, Key, Value, fills_up
+from oncelog.value_types import NULL, Headers, Key, Value, fills_up
 
 
 @fills_up

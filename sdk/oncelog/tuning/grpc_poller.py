@@ -1,7 +1,7 @@
 """Imports gRPC with the poller that wakes the fewest threads for a message.
 
-Rule: every oncelog process calls `import_grpc()` before anything else imports grpc. Where something did so earlier, or
-      GRPC_EXPERIMENTS is set, nothing changes.
+Rule: who is about to import grpc calls `import_grpc()` first, in services, in the SDK and in the command line. Where something
+      imported it earlier, or GRPC_EXPERIMENTS is set, nothing changes.
 
 From 1.80 on gRPC's Python reads sockets on threads of its own event engine. They wake the thread of the completion queue, which
 wakes the event loop: a message sent there and back costs 12 switches of threads, and 7 with the poller before it, which
@@ -17,15 +17,28 @@ from typing import Final
 EXPERIMENTS: Final = "GRPC_EXPERIMENTS"
 """The environment variable that gRPC reads once, when it is imported."""
 FEWEST_SWITCHES: Final = "-event_engine_client,-event_engine_listener"
-"""Its value. A gRPC without these names takes no notice of it."""
+"""Its value."""
+KNOWN_IN: Final = ((1, 80), (1, 85))
+"""The first and the last minor version with these names. Before, this poller is the default. Later ones have to be looked at:
+a gRPC that does not know a name prints an error, whatever GRPC_VERBOSITY says."""
 
 
 def import_grpc() -> None:
-    """Imports grpc; the environment is as before afterwards, for child processes. Any number of times."""
-    if "grpc" in sys.modules or EXPERIMENTS in os.environ:
+    """Imports grpc; the environment is as before afterwards. Any number of times, from any thread."""
+    if "grpc" in sys.modules or EXPERIMENTS in os.environ or not _is_known():
         return
     os.environ[EXPERIMENTS] = FEWEST_SWITCHES
     try:
         import grpc  # noqa: F401
     finally:
-        del os.environ[EXPERIMENTS]
+        os.environ.pop(EXPERIMENTS, None)  # another thread may have done so
+
+
+def _is_known() -> bool:
+    from importlib.metadata import PackageNotFoundError, version  # late: it takes some milliseconds
+
+    try:
+        major, minor = version("grpcio").split(".")[:2]
+        return KNOWN_IN[0] <= (int(major), int(minor)) <= KNOWN_IN[1]
+    except (PackageNotFoundError, ValueError):
+        return False

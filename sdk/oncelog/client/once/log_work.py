@@ -13,9 +13,7 @@ from typing import NamedTuple
 
 from oncelog import errors
 from oncelog.client.consume.fetched_records import ConsumerRecord
-
-Headers = object
-"""As `Producer.send` takes them."""
+from oncelog.value_types import Headers
 
 
 class Output(NamedTuple):

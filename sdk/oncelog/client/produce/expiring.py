@@ -5,16 +5,15 @@ Rule: the time is computed at `send`, by this process's clock. Readers compare i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from oncelog.core.batch.record import EXPIRES_HEADER
 from oncelog.errors import InvalidDelayError
+from oncelog.value_types import Headers
 
 TTL_MS_MAX: Final = 100 * 365 * 86_400_000
 """A hundred years."""
-
-Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
 
 
 def with_expiry(headers: Headers, ttl_ms: int, now_ms: int) -> Headers:

@@ -18,11 +18,12 @@ from typing import Final
 
 from oncelog.client.produce.delivery import Delivery, RecordMetadata
 from oncelog.client.produce.sender import Sender
-from oncelog.client.produce.writer import Headers, Writer
+from oncelog.client.produce.writer import Writer
 from oncelog.client.routing.metadata import Metadata, Topic
 from oncelog.core.produce.accumulator import Batch, Row
 from oncelog.errors import IllegalStateError, InvalidRecordError, OncelogError
 from oncelog.types import PartitionId
+from oncelog.value_types import Headers
 
 _NOT_TAKEN: Final = Batch(PartitionId("", -1), "", 0, 0)
 """Where a record is until the loop has taken it: its outcome is not known, and never set."""

@@ -24,7 +24,7 @@ from oncelog.client.produce.delivery import BatchDelivery, Delivery, RecordMetad
 from oncelog.client.produce.handover import Handover
 from oncelog.client.produce.sender import Sender
 from oncelog.client.produce.transactions.transaction import Transaction
-from oncelog.client.produce.writer import Headers, Message, Writer
+from oncelog.client.produce.writer import Message, Writer
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.delayed import DelayedRecords
 from oncelog.client.routing.metadata import Metadata
@@ -35,7 +35,7 @@ from oncelog.core.names import check_transactional_id
 from oncelog.core.produce.accumulator import Batch
 from oncelog.core.produce.transaction import TransactionState
 from oncelog.v1 import coordinator_pb2 as co
-from oncelog.value_types import NULL, Key, Value, fills_up
+from oncelog.value_types import NULL, Headers, Key, Value, fills_up
 from oncelog.wire import methods
 
 

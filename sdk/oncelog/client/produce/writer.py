@@ -26,11 +26,10 @@ from oncelog.core.batch.record import MAX_RECORD_HEADERS, TIMESTAMP_MAX_MS, Head
 from oncelog.core.produce.accumulator import ArrowRows, ArrowTable, Batch, Row, row_bytes
 from oncelog.errors import InvalidRecordError, UnknownTopicError
 from oncelog.types import PartitionId
-from oncelog.value_types import NULL, K, Serializer, V, fills_up
+from oncelog.value_types import NULL, Headers, K, Serializer, V, fills_up
 
 T = TypeVar("T")
 _CHUNK_BYTES = 16 << 20
-Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
 Enrol = Callable[[list[PartitionId]], Awaitable[None]]
 
 

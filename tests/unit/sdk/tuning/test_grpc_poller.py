@@ -1,15 +1,17 @@
-"""gRPC reads its settings when it is imported: they are there then, and gone afterwards."""
+"""gRPC reads its settings when it is imported: they are there then, gone afterwards, and known to the gRPC that is locked."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from oncelog.tuning.grpc_poller import EXPERIMENTS, FEWEST_SWITCHES
+from oncelog.tuning import grpc_poller
+from oncelog.tuning.grpc_poller import EXPERIMENTS, FEWEST_SWITCHES, KNOWN_IN, import_grpc
 
 _GRPC_THAT_SAYS = f"""
 import os
@@ -25,18 +27,22 @@ print("left behind", os.environ.get("{EXPERIMENTS}"))
 """
 
 
-def _printed(tmp_path: Path, first: str = "", then: str = "", **environment: str) -> list[str]:
-    """What a process prints that imports a gRPC which tells of its import, and then does something else."""
-    (tmp_path / "grpc.py").write_text(_GRPC_THAT_SAYS + then)
+def _run(code: str, path: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
     env = {name: value for name, value in os.environ.items() if name != EXPERIMENTS}
-    done = subprocess.run(
-        [sys.executable, "-c", _MAIN.format(first=first)],
-        env=env | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])} | environment,
-        stdout=subprocess.PIPE,
+    paths = [str(path), *sys.path] if path is not None else sys.path
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=env | {"PYTHONPATH": os.pathsep.join(paths)} | environment,
+        capture_output=True,
         text=True,
         check=True,
     )
-    return done.stdout.splitlines()
+
+
+def _printed(tmp_path: Path, first: str = "", then: str = "", **environment: str) -> list[str]:
+    """What a process prints that imports a gRPC which tells of its import, and then does something else."""
+    (tmp_path / "grpc.py").write_text(_GRPC_THAT_SAYS + then)
+    return _run(_MAIN.format(first=first), tmp_path, **environment).stdout.splitlines()
 
 
 def test_the_poller_is_chosen_for_the_import_and_the_environment_is_as_before(tmp_path: Path) -> None:
@@ -57,9 +63,36 @@ def test_a_grpc_that_was_imported_before_is_not_touched(tmp_path: Path) -> None:
     [
         "from oncelog.client.defaults import LazyGrpcTransport; LazyGrpcTransport('test')._make()",
         "from oncelog_partition_leader.__main__ import main; import sys; sys.argv[1:] = ['--data-dir=/dev/null']; main()",
+        "import oncelog_cli.cluster.node_drain",
     ],
-    ids=["client", "service"],
+    ids=["client", "service", "command line"],
 )
 def test_clients_and_services_import_it_so(tmp_path: Path, first: str) -> None:
     found = _printed(tmp_path, first, then="raise SystemExit(0)")
     assert [line for line in found if not line.startswith("{")] == [f"imported with {FEWEST_SWITCHES}"]
+
+
+def test_the_grpc_that_is_locked_knows_the_names() -> None:
+    major, minor = version("grpcio").split(".")[:2]
+    assert KNOWN_IN[0] <= (int(major), int(minor)) <= KNOWN_IN[1], "look whether it still has this poller"
+    assert _run("from oncelog.tuning.grpc_poller import import_grpc; import_grpc()").stderr == ""
+
+
+@pytest.mark.parametrize("other", ["1.79.3", "1.86.0", "2.0.0", "unknown"])
+def test_no_other_version_is_given_a_name(monkeypatch: pytest.MonkeyPatch, other: str) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda _: other)
+    assert not grpc_poller._is_known()
+
+
+class Forgetful(dict[str, str]):
+    """An environment from which another thread takes away at once what is put in."""
+
+    def __setitem__(self, name: str, value: str) -> None:
+        pass
+
+
+def test_another_thread_may_import_it_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "modules", {name: module for name, module in sys.modules.items() if name != "grpc"})
+    monkeypatch.setattr(os, "environ", Forgetful(os.environ))
+    import_grpc()
+    assert EXPERIMENTS not in os.environ

@@ -28,7 +28,7 @@ from oncelog.client.produce.observer import TransactionObserver
 from oncelog.client.produce.send_trace import transaction_observer_of
 from oncelog.client.produce.sender import Sender
 from oncelog.client.produce.transactions.txn_names import end_wait, name_of
-from oncelog.client.produce.writer import Headers, Message, Writer
+from oncelog.client.produce.writer import Message, Writer
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata
 from oncelog.config import ProducerConfig
@@ -37,7 +37,7 @@ from oncelog.core.names import check_transactional_id
 from oncelog.trace import span_names
 from oncelog.trace.transaction_span import Scope
 from oncelog.v1 import coordinator_pb2 as co
-from oncelog.value_types import NULL, Key, Value, fills_up
+from oncelog.value_types import NULL, Headers, Key, Value, fills_up
 from oncelog.wire import methods
 
 _CLOSED = "the participant is closed: join the transaction again to write"

@@ -53,7 +53,7 @@ from oncelog.client.produce.sender import Sender
 from oncelog.client.produce.transactions.ending import Ending, Work
 from oncelog.client.produce.transactions.transaction_calls import TransactionCalls
 from oncelog.client.produce.transactions.txn_names import end_wait
-from oncelog.client.produce.writer import Headers, Message, Writer
+from oncelog.client.produce.writer import Message, Writer
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.delayed import DelayedRecords
 from oncelog.client.routing.metadata import Metadata, created_again
@@ -66,7 +66,7 @@ from oncelog.trace.transaction_span import Scope
 from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
-from oncelog.value_types import NULL, Key, Value, fills_up
+from oncelog.value_types import NULL, Headers, Key, Value, fills_up
 
 T = TypeVar("T")
 
