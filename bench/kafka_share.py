@@ -12,11 +12,11 @@ To be fair to Kafka there are few of them (`java_chains` says how):
     a poll          six calls for up to 37 messages and one for each 37 more: poll, the values of all its messages as one text,
                     its length, its pieces, and two for what has been confirmed
     single acks     one call for each message: `acknowledge` and `commitAsync` of that message alone. The client sends what has
-                    gathered while its last request was under way; a message counts when the broker has confirmed it. With
-                    `commitSync` instead each message would wait for the one before it, which is many times slower
+                    gathered while its last request was under way, of more messages than the others have in flight; a message
+                    counts when the broker has confirmed it. With `commitSync` each would wait for the one before it
     batched acks    three calls for a poll: `acknowledge` of each of its messages, one `commitSync`, and its answer
     an idle send    three calls: the record, `send`, and `get`; by a producer with `linger.ms=0`, since the default of 5 ms
-                    would be most of what is seen. A backlog is written with the default, so that it is in full batches
+                    would be most of what is seen. A backlog is written with 100 ms, so that it is in full batches
 
 A worker has a thread of its own, since a consumer of Kafka serves one thread at a time; so each poll and each acknowledgement
 changes threads. A worker is ready when the group has given it partitions, which takes seconds and is not measured.
@@ -152,9 +152,11 @@ class JavaClients:
 
     def close(self) -> None:
         """Ends the process."""
-        self._gateway.shutdown()
-        self._process.terminate()
-        self._process.wait()
+        try:
+            self._gateway.shutdown()
+        finally:
+            self._process.terminate()
+            self._process.wait()
 
     def _constant(self, enum: str, name: str) -> Any:
         return self.jvm.java.lang.Class.forName(enum).getField(name).get(None)
@@ -297,7 +299,8 @@ class ShareWorker:
                 await self._in_thread(partial(self._consumer.settle, len(asked)))
             except Exception as error:
                 for future in asked:
-                    future.set_exception(error)
+                    if not future.done():  # its task may have been cancelled
+                        future.set_exception(error)
                 continue
             for future in asked:
                 self._sent += 1
@@ -334,7 +337,7 @@ class ShareGroup:
     def __init__(self, clients: JavaClients) -> None:
         self._clients = clients
         self._at_once = clients.producer(linger_ms=0)
-        self._gathering = clients.producer(linger_ms=5)
+        self._gathering = clients.producer(linger_ms=100)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="kafka-producer")
         self._workers = 0
         self.note = ""

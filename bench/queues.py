@@ -9,7 +9,8 @@ those of Kafka are a Java process beside it, and what a call from Python to Java
 are up all the time; the sides take turns, round by round. Printed for each side, as medians:
 
     k messages/s    of a backlog of `--records` messages of 100 bytes through 1 and 8 workers; `single`: each message is
-                    acknowledged by itself, up to 100 in flight for each worker; `batched`: what was taken together
+                    acknowledged by itself, up to 100 in flight for each worker (Kafka's: see `kafka_share`); `batched`:
+                    what was taken together
     idle, p50, p99  milliseconds from sending one message until a worker has it, one after the other
     memory          bytes of the brokers for each message in flight: 20,000 of them are held by one worker
 
@@ -30,14 +31,13 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
 import uvloop
 
-from bench.kafka_share import ShareGroup
 from bench.processes import rss_bytes
 from bench.queue_peers import CHANNEL, TOPIC, Nsq, Queue, Redis, Worker, found_program
 from oncelog.client.client import Client
@@ -46,6 +46,7 @@ from oncelog_cli.laptop.local_cluster import LocalCluster
 IN_FLIGHT: Final = 100
 _HELD: Final = 20_000
 _SIZE: Final = 100
+_STALLED_S: Final = 60.0
 JARS: Final = (
     "a folder with the jars of org.apache.kafka:kafka_2.13 and :kafka-tools (4.2 or later) and of all that they depend on, "
     "as `mvn dependency:copy-dependencies` lays them down"
@@ -128,12 +129,21 @@ class Backlog:
         for worker in workers:
             self._run(self._work(worker))
         try:
-            await self._over
+            await self._progress()
         finally:
             tasks = list(self._tasks)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _progress(self) -> None:
+        left = None
+        while left != self._left:
+            left = self._left
+            done, _ = await asyncio.wait([self._over], timeout=_STALLED_S)
+            if done:
+                return self._over.result()
+        raise TimeoutError(f"{left} messages are left, and none was settled within {_STALLED_S:.0f} s")
 
     async def _work(self, worker: Worker) -> None:
         while True:
@@ -230,6 +240,8 @@ async def peers(args: argparse.Namespace, folder: Path, stack: contextlib.AsyncE
     if not args.kafka_jars:
         print(f"Kafka's share groups are left out: they need --kafka-jars, {JARS}")
         return found
+    from bench.kafka_share import ShareGroup  # late: it needs py4j
+
     kafka = await stack.enter_async_context(ShareGroup.running(Path(args.kafka_jars), folder / "kafka"))
     print(kafka.note)
     return [*found, kafka]
@@ -244,18 +256,26 @@ async def measure(args: argparse.Namespace, folder: Path) -> None:
             Ours.running(folder / "ours")
         )  # last: Kafka's start would block our client
         sides: list[Queue] = [ours, *others]
-        for number in range(args.rounds):
-            for side in sides:
-                print(f"round {number + 1}: {side.name} ...", file=sys.stderr, flush=True)
-                await round_of(side, args.records, found)
+        try:
+            for number in range(args.rounds):
+                for side in sides:
+                    print(f"round {number + 1}: {side.name} ...", file=sys.stderr, flush=True)
+                    await round_of(side, args.records, found)
+        finally:  # what was measured before an error counts
+            print(table(found))
         memory = await held_bytes(ours)
-    names = [side.name for side in sides]
-    rows = list(dict.fromkeys(name for name, _ in found))
-    width = max(map(len, rows))
-    print(f"{'':{width}}  " + "  ".join(f"{name:>20}" for name in names))
-    for row in rows:
-        print(f"{row:{width}}  " + "  ".join(f"{median(found[row, name]):20.2f}" for name in names))
     print(f"memory: {memory:.0f} bytes of all brokers for each message in flight")
+
+
+def table(found: Mapping[tuple[str, str], Sequence[float]]) -> str:
+    """The medians, a column for each side."""
+    rows, names = (list(dict.fromkeys(key[part] for key in found)) for part in (0, 1))
+    width = max(map(len, rows), default=0)
+    lines = [f"{'':{width}}  " + "  ".join(f"{name:>20}" for name in names)]
+    for row in rows:
+        cells = (f"{median(found[row, name]):.2f}" if (row, name) in found else "-" for name in names)
+        lines.append(f"{row:{width}}  " + "  ".join(f"{cell:>20}" for cell in cells))
+    return "\n".join(lines)
 
 
 def main() -> int:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.queues import Backlog, peers
+from bench import queues
+from bench.queues import Backlog, peers, table
 
 pytestmark = pytest.mark.asyncio
 
@@ -72,3 +73,22 @@ async def test_a_peer_that_is_not_there_is_named(
     assert redis.startswith("redis-server is not on PATH")
     assert "--kafka-jars" in kafka
     assert "org.apache.kafka:kafka_2.13" in kafka
+
+
+class Dry(Twos):
+    """A worker for which nothing comes any more."""
+
+    async def take(self) -> Sequence[int]:
+        await asyncio.Event().wait()
+        return []
+
+
+async def test_a_backlog_of_which_nothing_is_settled_any_more_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queues, "_STALLED_S", 0.01)
+    with pytest.raises(TimeoutError, match="5 messages are left"):
+        await Backlog(5, single=False).done_by([Dry()])
+
+
+async def test_a_side_that_ended_early_has_no_figure_where_it_measured_none() -> None:
+    lines = table({("idle", "ours"): [3.0, 1.0, 2.0], ("idle", "theirs"): [5.0], ("k/s", "ours"): [7.0]}).splitlines()
+    assert [line.split() for line in lines] == [["ours", "theirs"], ["idle", "2.00", "5.00"], ["k/s", "7.00", "-"]]
