@@ -16,11 +16,11 @@ import pytest
 from hypothesis import settings
 
 from oncelog.trace.trace_context import TRACEPARENT
-from oncelog.tuning.grpc_poller import import_grpc
+from oncelog_runtime.adapters.grpc_poller import import_grpc
 from tests.conformance.table.everything import ALL, STORAGE_FAULTS, markers_by_test, markers_of
 from tests.distributing import Schedule, encodable
 
-import_grpc()  # before a test imports it: servers and clients of tests read their sockets as those of users do
+import_grpc()  # before a test imports it: servers of tests read their sockets as the services do
 settings.register_profile("oncelog", deadline=None)
 settings.load_profile("oncelog")
 

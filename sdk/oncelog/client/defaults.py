@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 from oncelog.config import PLAINTEXT, ClientConfig
 from oncelog.core.throttles import Throttles
 from oncelog.errors import ForkedClientError, IllegalStateError
-from oncelog.tuning.grpc_poller import import_grpc
 from oncelog.tuning.malloc import tune_malloc
 from oncelog.types import Buffer
 
@@ -73,7 +72,6 @@ class LazyGrpcTransport:
         if self._is_closed:
             raise IllegalStateError("this transport is closed")
         tune_malloc()
-        import_grpc()
         from oncelog.link.client_link import GrpcOptions
         from oncelog.link.credentials import credentials_of
         from oncelog.link.grpc_transport import GrpcTransport

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from oncelog.config import ClientConfig
 from oncelog.errors import ConfigError
-from oncelog.tuning.grpc_poller import import_grpc
 
 if TYPE_CHECKING:
     from oncelog.trace.tracing import Tracer
@@ -36,7 +35,6 @@ def client_tracer(config: ClientConfig) -> Tracer | None:
     if not endpoint:
         return None
     try:
-        import_grpc()
         from oncelog.trace.otlp import otlp_tracer
     except ImportError as error:
         raise ConfigError("otlp_endpoint needs OpenTelemetry: pip install 'oncelog[tracing]'") from error

@@ -20,10 +20,11 @@ from typing import Final
 from oncelog.client.client import Client
 from oncelog.client.routing.calls import name_call
 from oncelog.errors import ConfigError, LeaderNotAvailableError, OncelogError
+from oncelog.link.grpc_tls import ClientTls
+from oncelog.link.grpc_transport import GrpcTransport
 from oncelog.link.tls_check import PemPaths
 from oncelog.link.tls_files import TlsFiles
 from oncelog.ports import Transport
-from oncelog.tuning.grpc_poller import import_grpc
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
@@ -217,10 +218,6 @@ async def _find(client: Client, args: argparse.Namespace) -> Node:
 async def _on_myself(work: Callable[[Node], Awaitable[Row]]) -> Row:
     kind, address = myself(os.environ)
     paths = own_certificates(os.environ)
-    import_grpc()
-    from oncelog.link.grpc_tls import ClientTls
-    from oncelog.link.grpc_transport import GrpcTransport
-
     transport = GrpcTransport(tls=ClientTls(TlsFiles(paths)) if paths is not None else None)
     try:
         return await work(Node(kind, address, transport))

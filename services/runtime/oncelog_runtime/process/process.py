@@ -22,7 +22,6 @@ from functools import partial
 from typing import Any, Final, Generic, NoReturn, Protocol
 
 from oncelog import errors
-from oncelog.tuning.grpc_poller import import_grpc
 from oncelog.tuning.malloc import tune_malloc
 from oncelog_runtime.config.settings import ConfigT, HelpRequested, load
 from oncelog_runtime.metadata.cluster_keys import CLUSTER_KEY
@@ -82,7 +81,9 @@ def run_service(
         return _EXIT_FAILED
     logs.configure(config.log_level)
     log.info("starting", extra={"component": component, "pid": os.getpid(), "config": config.effective()})
-    import_grpc()  # late: `--help` and wrong settings need no server dependencies
+    from oncelog_runtime.adapters.grpc_poller import import_grpc  # late: `--help` needs no server dependencies
+
+    import_grpc()
     import uvloop
 
     exit_code: int = uvloop.run(_Process(component, config, build, keeps_files).run())

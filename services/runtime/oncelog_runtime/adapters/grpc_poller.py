@@ -1,11 +1,12 @@
-"""Imports gRPC with the poller that wakes the fewest threads for a message.
+"""Imports gRPC such that a server wakes the fewest threads for a message.
 
-Rule: who is about to import grpc calls `import_grpc()` first, in services, in the SDK and in the command line. Where something
-      imported it earlier, or GRPC_EXPERIMENTS is set, nothing changes.
+Rule: a process that serves calls `import_grpc()` before anything else imports grpc. Where something imported it earlier, or
+      GRPC_EXPERIMENTS is set, nothing changes.
 
 From 1.80 on gRPC's Python reads sockets on threads of its own event engine. They wake the thread of the completion queue, which
-wakes the event loop: a message sent there and back costs 12 switches of threads, and 7 with the poller before it, which
-reads on the completion queue's thread. See docs/decisions/0080-the-poller-of-grpc.md for what that is worth.
+wakes the event loop. A server can still read on the completion queue's thread, as before. Clients could, too, but a channel
+without a call under way then notices a new connection every five seconds only, and gives it up before: a service that began
+before its etcd would never reach it. See docs/decisions/0080-the-poller-of-grpc.md for what both are worth.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing import Final
 
 EXPERIMENTS: Final = "GRPC_EXPERIMENTS"
 """The environment variable that gRPC reads once, when it is imported."""
-FEWEST_SWITCHES: Final = "-event_engine_client,-event_engine_listener"
+FEWEST_SWITCHES: Final = "-event_engine_listener"
 """Its value."""
 KNOWN_IN: Final = ((1, 80), (1, 85))
-"""The first and the last minor version with these names. Before, this poller is the default. Later ones have to be looked at:
-a gRPC that does not know a name prints an error, whatever GRPC_VERBOSITY says."""
+"""The first and the last minor version with this name. Before, this poller is the default. Later ones have to be looked at: a
+gRPC that does not know a name prints an error, whatever GRPC_VERBOSITY says."""
 
 
 def import_grpc() -> None:
