@@ -250,16 +250,16 @@ class _Recovery:
 
     async def finish(self) -> Recovered:
         """Replays the producer state, and makes the recovered log durable."""
+        scanned = self._first_uncovered < len(self._segments)
         try:
             producers = self._producers() if self._is_empty else await self._disk.run(self._producers)
+            if scanned and not self._is_empty:
+                await self._rewrite_tail()  # it reads a part of what lies before the tail
         except OncelogError as error:
             if isinstance(error, StorageError):
                 raise
             raise StorageError("the log cannot be replayed", reason="rot", cause=error.message) from error
-        scanned = self._first_uncovered < len(self._segments)
         if not self._is_empty:
-            if scanned:
-                await self._rewrite_tail()
             await self._disk.sync_dir(self._directory)
         self._epochs.truncate_tail(self._end)
         self._epochs.truncate_head(self._point.log_start_offset)

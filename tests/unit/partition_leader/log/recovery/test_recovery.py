@@ -105,6 +105,26 @@ def test_rot_below_the_recovery_point_is_refused_and_the_files_stay() -> None:
     run(test)
 
 
+def test_rot_that_is_met_while_the_tail_moves_to_a_new_file_is_told_as_rot() -> None:
+    """Seed 42: the log could not be opened, for a reason that nothing acted on, and was tried again for ever."""
+
+    async def test(disk: SimDisk) -> None:
+        few_entries = LogConfig(segment_bytes=10_000, index_interval_bytes=10_000, tail_cache_bytes=0)
+        log = await open_log(disk, few_entries)
+        for n in range(5):
+            write(log, batch(1, n, payload=b"x" * 150))
+        await log.close()  # the index covers these: recovery does not read them
+        log = await open_log(disk, few_entries)
+        write(log, batch(1, 5, payload=b"x" * 150))
+        await log.close(clean=False)
+        disk.flip_bit(f"{DIRECTORY}/{0:020d}.log", 150, 1)
+        with pytest.raises(StorageError) as refusal:
+            await recover(disk, DIRECTORY, few_entries)
+        assert refusal.value.context["reason"] == "rot"
+
+    run(test)
+
+
 @pytest.mark.case("S9")
 def test_after_an_unclean_stop_nothing_is_appended_to_an_old_file() -> None:
     async def test(disk: SimDisk) -> None:
