@@ -23,8 +23,8 @@ from bench.bare import BarePipeline
 from bench.produce import single_records, throughput
 from bench.results import Row, save, table
 from bench.transactions import back_to_back
+from oncelog.link.malloc import tune_malloc
 from oncelog.sync import Client as SyncClient
-from oncelog.tuning.malloc import tune_malloc
 from oncelog_cli.laptop.local_cluster import LocalCluster
 
 T = TypeVar("T")

@@ -26,7 +26,7 @@ import uvloop
 from crc32c import crc32c
 from google.protobuf.wrappers_pb2 import BytesValue
 
-from oncelog.tuning.malloc import tune_malloc
+from oncelog.link.malloc import tune_malloc
 
 OPTIONS = [
     ("grpc.max_send_message_length", 64 << 20),

@@ -40,7 +40,7 @@ from bench.loops import PARTITIONS, READ_TOPIC, create
 from bench.produce import RECORD_BYTES
 from oncelog.client.client import Client
 from oncelog.client.consume.consumer import Consumer
-from oncelog.tuning.malloc import tune_malloc
+from oncelog.link.malloc import tune_malloc
 from oncelog_cli.laptop.local_cluster import LocalCluster
 
 ASSIGNED: Final = "assigned"

@@ -33,8 +33,8 @@ import uvloop
 
 from bench.produce import IN_FLIGHT, RECORD_BYTES, rows_of
 from oncelog.client.client import Client
+from oncelog.link.malloc import tune_malloc
 from oncelog.sync import Client as SyncClient
-from oncelog.tuning.malloc import tune_malloc
 from oncelog_cli.laptop.local_cluster import LocalCluster
 
 ROOT: Final = Path(__file__).resolve().parents[1]

@@ -5,19 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from oncelog.tuning.malloc import tune_malloc
+    from oncelog.link.malloc import tune_malloc
     from oncelog_cli.laptop.local_cluster import LocalCluster, LocalTls
 else:
     try:
-        from oncelog.tuning.malloc import tune_malloc
-    except ModuleNotFoundError:  # before 2026-11-27
-        try:
-            from oncelog.link.malloc import tune_malloc
-        except ModuleNotFoundError:  # before 2026-11-23
-            from oncelog.malloc import tune_malloc
-    try:
+        from oncelog.link.malloc import tune_malloc
         from oncelog_cli.laptop.local_cluster import LocalCluster, LocalTls
     except ModuleNotFoundError:  # before 2026-11-23
+        from oncelog.malloc import tune_malloc
         from oncelog_runtime.local import LocalCluster, LocalTls
 
 __all__ = ["LocalCluster", "LocalTls", "tune_malloc"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from oncelog.config import PLAINTEXT, ClientConfig
 from oncelog.core.throttles import Throttles
 from oncelog.errors import ForkedClientError, IllegalStateError
-from oncelog.tuning.malloc import tune_malloc
+from oncelog.link.malloc import tune_malloc
 from oncelog.types import Buffer
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn, cast
 
-from oncelog.tuning.malloc import tune_malloc
+from oncelog.link.malloc import tune_malloc
 from oncelog_runtime.adapters.child import die_with_parent
 from oncelog_runtime.adapters.files.os_disk import OsDisk
 from oncelog_runtime.adapters.helper_channel import SocketChannel

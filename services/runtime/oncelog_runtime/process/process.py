@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any, Final, Generic, NoReturn, Protocol
 
 from oncelog import errors
-from oncelog.tuning.malloc import tune_malloc
+from oncelog.link.malloc import tune_malloc
 from oncelog_runtime.config.settings import ConfigT, HelpRequested, load
 from oncelog_runtime.metadata.cluster_keys import CLUSTER_KEY
 from oncelog_runtime.node_ports import NodePorts

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import unquote
 
-from oncelog.tuning.malloc import trim_malloc
+from oncelog.link.malloc import trim_malloc
 from oncelog_runtime.core.arriving import Arriving, ArrivingLimits, Meter
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ import platform
 
 import pytest
 
-from oncelog.tuning.malloc import tune_malloc
+from oncelog.link.malloc import tune_malloc
 
 
 def test_it_sets_both_thresholds_on_glibc() -> None:
