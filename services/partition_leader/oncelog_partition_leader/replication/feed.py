@@ -86,9 +86,7 @@ class Feed:
             return b""
         data = log.read(max(session.next_offset, log.log_start_offset), max(room, 1), log.log_end_offset)
         first, next_offset = span_of(data) if len(data) else (-1, -1)  # empty: all was deleted, up to the log end
-        if (
-            0 <= first < item.base_offset
-        ):  # the follower's log may end where ours has a longer gap; `read` checked its header
+        if 0 <= first < item.base_offset:  # the follower's log may end where ours has a longer gap
             data = from_offset_on(data, item.base_offset)
             first, next_offset = span_of(data)
         if first != item.base_offset:
