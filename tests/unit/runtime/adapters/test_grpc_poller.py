@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from oncelog_runtime.adapters import grpc_poller
-from oncelog_runtime.adapters.grpc_poller import EXPERIMENTS, FEWEST_SWITCHES, KNOWN_IN, import_grpc
+from oncelog_runtime.adapters.grpc_poller import BACKUP_POLL, EXPERIMENTS, KNOWN_IN, SETTINGS, import_grpc
 
 _GRPC_THAT_SAYS = f"""
 import os
-print("imported with", os.environ.get("{EXPERIMENTS}"))
+print("imported with", os.environ.get("{EXPERIMENTS}"), os.environ.get("{BACKUP_POLL}"))
 """
 _MAIN = f"""
 import os
@@ -23,12 +23,13 @@ from oncelog_runtime.adapters.grpc_poller import import_grpc
 {{first}}
 import_grpc()
 import_grpc()
-print("left behind", os.environ.get("{EXPERIMENTS}"))
+print("left behind", os.environ.get("{EXPERIMENTS}"), os.environ.get("{BACKUP_POLL}"))
 """
+_IMPORTED = f"imported with {SETTINGS[EXPERIMENTS]} {SETTINGS[BACKUP_POLL]}"
 
 
 def _run(code: str, path: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-    env = {name: value for name, value in os.environ.items() if name != EXPERIMENTS}
+    env = {name: value for name, value in os.environ.items() if name not in SETTINGS}
     paths = [str(path), *sys.path] if path is not None else sys.path
     return subprocess.run(
         [sys.executable, "-c", code],
@@ -46,22 +47,27 @@ def _printed(tmp_path: Path, first: str = "", then: str = "", **environment: str
 
 
 def test_the_poller_is_chosen_for_the_import_and_the_environment_is_as_before(tmp_path: Path) -> None:
-    assert _printed(tmp_path) == [f"imported with {FEWEST_SWITCHES}", "left behind None"]
+    assert _printed(tmp_path) == [_IMPORTED, "left behind None None"]
 
 
 @pytest.mark.parametrize("chosen", ["", "event_engine_client"])
 def test_who_has_chosen_is_left_alone(tmp_path: Path, chosen: str) -> None:
-    assert _printed(tmp_path, **{EXPERIMENTS: chosen}) == ["left behind " + chosen]
+    assert _printed(tmp_path, **{EXPERIMENTS: chosen}) == [f"left behind {chosen} None"]
+
+
+def test_another_interval_of_the_back_up_poller_is_left_alone(tmp_path: Path) -> None:
+    found = _printed(tmp_path, **{BACKUP_POLL: "30"})
+    assert found == [f"imported with {SETTINGS[EXPERIMENTS]} 30", "left behind None 30"]
 
 
 def test_a_grpc_that_was_imported_before_is_not_touched(tmp_path: Path) -> None:
-    assert _printed(tmp_path, "import grpc") == ["imported with None", "left behind None"]
+    assert _printed(tmp_path, "import grpc") == ["imported with None None", "left behind None None"]
 
 
 def test_a_service_imports_it_so(tmp_path: Path) -> None:
     serve = "from oncelog_partition_leader.__main__ import main; import sys; sys.argv[1:] = ['--data-dir=/dev/null']; main()"
     found = _printed(tmp_path, serve, then="raise SystemExit(0)")
-    assert [line for line in found if not line.startswith("{")] == [f"imported with {FEWEST_SWITCHES}"]
+    assert [line for line in found if not line.startswith("{")] == [_IMPORTED]
 
 
 def test_the_grpc_that_is_locked_knows_the_names() -> None:
@@ -79,7 +85,7 @@ def test_no_other_version_is_given_a_name(monkeypatch: pytest.MonkeyPatch, other
 class Forgetful(dict[str, str]):
     """An environment from which another thread takes away at once what is put in."""
 
-    def __setitem__(self, name: str, value: str) -> None:
+    def update(self, *_: object, **__: object) -> None:
         pass
 
 
@@ -87,4 +93,4 @@ def test_another_thread_may_import_it_at_the_same_time(monkeypatch: pytest.Monke
     monkeypatch.setattr(sys, "modules", {name: module for name, module in sys.modules.items() if name != "grpc"})
     monkeypatch.setattr(os, "environ", Forgetful(os.environ))
     import_grpc()
-    assert EXPERIMENTS not in os.environ
+    assert not SETTINGS.keys() & os.environ.keys()
