@@ -53,6 +53,8 @@ CHANNEL_OPTIONS: Final[Mapping[str, tuple[int, int] | type[bool] | type[str]]] =
 }
 """The options of channels, each with its lowest and highest value, or its type."""
 _MAX_INT: Final = 2**31 - 1
+MAX_REQUESTS_IN_FLIGHT: Final = 16
+"""Batches of one producer that the leader of a partition remembers, so that a repeat of any of them gets the first answer."""
 _HIGHEST: Final = 1 << 40
 
 
@@ -207,9 +209,10 @@ class ProducerConfig:
     """How long `send` waits for room in `buffer_memory`, or for what is known of the topic. Kafka: `max.block.ms`."""
     compression_type: str = "none"
     """How batches are compressed. Kafka: `compression.type`."""
-    max_in_flight_requests_per_connection: int = 5
-    """Requests on their way to one broker at the same time; at most 5 with idempotence, because the leader remembers
-    5 batches of a producer. Kafka: `max.in.flight.requests.per.connection`.
+    max_in_flight_requests_per_connection: int = 16
+    """Requests on their way to one broker at the same time; at most 16 with idempotence, because the leader remembers
+    16 batches of a producer. From the fifth on, a batch that still takes records waits for one of them to be answered.
+    Kafka: `max.in.flight.requests.per.connection`.
     """
     retries: int = _MAX_INT
     """How often a batch is tried again before `delivery_timeout_ms` ends it. Kafka: `retries`."""
@@ -248,9 +251,10 @@ class ProducerConfig:
     def _check_idempotence(self) -> None:
         if self.acks_number != ACKS_ALL and self.enable_idempotence:
             raise ConfigError("idempotence needs acks='all'; set enable_idempotence=False for less", acks=self.acks)
-        if self.max_in_flight_requests_per_connection > 5 and self.enable_idempotence:
+        if self.max_in_flight_requests_per_connection > MAX_REQUESTS_IN_FLIGHT and self.enable_idempotence:
             raise ConfigError(
-                "idempotence allows at most 5 requests in flight: the leader remembers 5 batches of a producer",
+                f"idempotence allows at most {MAX_REQUESTS_IN_FLIGHT} requests in flight: "
+                f"the leader remembers {MAX_REQUESTS_IN_FLIGHT} batches of a producer",
                 max_in_flight_requests_per_connection=self.max_in_flight_requests_per_connection,
             )
         if self.transactional_id is not None and not self.enable_idempotence:

@@ -133,6 +133,29 @@ async def test_five_in_flight_stay_in_order_when_the_first_one_fails(s: Script) 
     assert await s.read(place) == ["start", *"01234"]
 
 
+async def test_sixteen_full_batches_in_flight_stay_in_order_when_the_first_one_fails(s: Script) -> None:
+    place = await s.place()
+    async with s.client() as client, client.producer(batch_size=600) as producer:
+        await producer.send_and_wait(place.topic, value=b"start")
+        held = s.hold(methods.PRODUCE, source=client.config.client_id)
+        values = [b"%02d" % number + bytes(600) for number in range(16)]
+        deliveries = []
+        for number, value in enumerate(values):
+            deliveries.append(await producer.send(place.topic, value=value))
+            await held.caught(number + 1)
+        more = await producer.send(place.topic, value=b"more")
+        held.close()
+        await s.sleep(0.05)
+        assert len(held.seen) == 16, "no more batches than the leader remembers"
+        for message in held.seen[1:]:
+            message.release()
+        await s.sleep(0.05)
+        held.seen[0].fail()
+        for delivery in (*deliveries, more):
+            await delivery
+    assert await s.read(place) == ["start", *(value.decode() for value in values), "more"]
+
+
 async def test_a_written_batch_stays_once_through_a_change_of_leader(s: Script) -> None:
     place = await s.place()
     async with s.client() as client, client.producer() as producer:
@@ -161,6 +184,21 @@ async def test_all_five_are_known_after_a_restart(s: Script) -> None:
     await s.cluster.healthy()
     answers = [await s.retry(lambda batch=batch: s.produce(place, batch)) for batch in batches]
     assert [(answer.base_offset, answer.duplicate) for answer in answers] == [(seq, True) for seq in range(5)]
+
+
+async def test_sixteen_are_known_to_a_new_leader_and_older_ones_by_their_sequences_alone(s: Script) -> None:
+    place = await s.place(flush_mode="fsync")
+    writer = await s.producer()
+    batches = [s.batch(place, writer, str(seq), seq=seq) for seq in range(17)]
+    for batch in batches:
+        await s.produce(place, batch)
+    s.kill(s.leader(place))
+    answers = [await s.retry(lambda batch=batch: s.produce(place, batch)) for batch in batches]
+    assert all(answer.duplicate for answer in answers)
+    assert [answer.base_offset for answer in answers] == [-1, *range(1, 17)], (
+        "the first one is known by its sequence alone"
+    )
+    assert await s.read(place) == [str(seq) for seq in range(17)]
 
 
 async def test_other_content_under_the_same_sequence_is_a_bug(s: Script) -> None:

@@ -269,11 +269,16 @@ CASES: Final[dict[str, Case]] = {
     "B42": _append("an append that fails", "test_a_refused_append_leaves_no_trace"),
     "B43": _append("several producers in one request", "test_one_batch_per_partition_and_request"),
     "B44": _append("an older epoch writes nothing", "test_an_older_epoch_is_fenced_and_writes_nothing"),
-    "B45": _append("five in flight", "test_five_in_flight_stay_in_order_when_the_first_one_fails"),
+    "B45": _append(
+        "five in flight",
+        "test_five_in_flight_stay_in_order_when_the_first_one_fails",
+        "test_sixteen_full_batches_in_flight_stay_in_order_when_the_first_one_fails",
+    ),
     "B47": _append("written, then another leader", "test_a_written_batch_stays_once_through_a_change_of_leader"),
     "B48": _append(
         "five batches and a restart",
         "test_all_five_are_known_after_a_restart",
+        "test_sixteen_are_known_to_a_new_leader_and_older_ones_by_their_sequences_alone",
         _STATE + "test_all_five_are_duplicates_after_a_snapshot",
     ),
     "B49": _append("other content", "test_other_content_under_the_same_sequence_is_a_bug"),

@@ -46,7 +46,7 @@ def test_a_name_given_twice_is_refused() -> None:
     [
         {"acks": 1},
         {"acks": 0},
-        {"max_in_flight_requests_per_connection": 6},
+        {"max_in_flight_requests_per_connection": 17},
         {"enable_idempotence": False, "transactional_id": "t"},
         {"compression_type": "gzip"},
         {"partitioner": "crc32"},

@@ -39,9 +39,9 @@ class ClientFacts:
         """The broker's quota kept us from sending at any moment since then."""
         return self._context.throttles.held_since(address, _METHOD, since_ms)
 
-    def may_call(self, address: str) -> bool:
-        """Another Produce call to this broker may begin now."""
-        return self._calls.has_room(self._calls.lane(address))
+    def calls_in_flight(self, address: str) -> int:
+        """How many Produce calls to this broker are under way."""
+        return self._calls.lane(address).in_flight
 
     def delay_ms(self, attempt: int, at_least_ms: int = 0) -> int:
         """How long to wait before this try; it has a random part."""

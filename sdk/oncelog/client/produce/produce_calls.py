@@ -1,6 +1,6 @@
 """The Produce calls of one producer: which are in flight to which broker, and what came back.
 
-Rule 1: at most `max_in_flight` calls per broker; who comes later waits in `blocked` and is named when one ends.
+Rule 1: the core decides how many calls to a broker may be under way; who waits is in `blocked` and is named when one ends.
 Rule 2: calls to one broker begin in the order in which their requests were made.
 Rule 3: every batch of a request gets exactly one answer, unless the call was cancelled by `cancel_all`.
 Rule 4: with acks=0 a leader names only the batches that it refused at once; where the others are is not known.
@@ -67,7 +67,6 @@ class ProduceCalls:
         self,
         context: Context,
         acks: int,
-        max_in_flight: int,
         on_answer: Answered,
         on_free: Callable[[Iterable[PartitionId]], None],
         on_crash: Callable[[BaseException], None],
@@ -75,7 +74,6 @@ class ProduceCalls:
     ) -> None:
         self._context = context
         self._acks = acks
-        self._max_in_flight = max_in_flight
         self._on_answer = on_answer
         self._on_free = on_free
         self._on_crash = on_crash
@@ -89,10 +87,6 @@ class ProduceCalls:
         if lane is None:
             lane = self._lanes[address] = Lane(address)
         return lane
-
-    def has_room(self, lane: Lane) -> bool:
-        """True when another call may begin now."""
-        return lane.in_flight < self._max_in_flight
 
     def prepare(self, lane: Lane) -> Request:
         """A request to fill and `start`; it holds its place in the lane."""

@@ -86,7 +86,6 @@ class Sender:
         self._calls = ProduceCalls(
             context,
             config.acks_number,
-            config.max_in_flight_requests_per_connection,
             on_answer=self._answered,
             on_free=self._wake,
             on_crash=self._crashed,

@@ -25,7 +25,7 @@ RECORD_OVERHEAD_BYTES = 16
 BATCH_OVERHEAD_BYTES = 512
 """Counted for each batch: header and Arrow's metadata."""
 MAX_BATCH_RECORDS = 1 << 20
-"""Far below half of the sequence ring, whatever five batches in flight add up to."""
+"""Far below half of the sequence ring, whatever sixteen batches in flight add up to."""
 
 
 class Row(NamedTuple):
@@ -299,6 +299,11 @@ class Accumulator:
         if len(queue) > 1 or not self._joins(first, 0):
             return first.created_ms
         return first.created_ms + self._linger_ms
+
+    def takes_rows(self, partition: PartitionId) -> bool:
+        """The batch that `take` would return can still grow."""
+        queue = self._queues.get(partition)
+        return queue is not None and len(queue) == 1 and self._joins(queue[0], 0)
 
     def peek(self, partition: PartitionId) -> Batch | None:
         """The batch that `take` would return."""

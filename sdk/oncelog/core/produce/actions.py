@@ -112,8 +112,8 @@ class Facts(Protocol):
         """The broker's quota kept us from sending at any moment since then."""
         ...
 
-    def may_call(self, address: str) -> bool:
-        """Another Produce call to this broker may begin now."""
+    def calls_in_flight(self, address: str) -> int:
+        """How many Produce calls to this broker are under way."""
         ...
 
     def delay_ms(self, attempt: int, at_least_ms: int = 0) -> int:

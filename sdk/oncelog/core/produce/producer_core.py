@@ -8,7 +8,8 @@ records: whatever happens (a batch was begun or is full, an answer came, a pause
     2. the outcome of the oldest batch is not certain, and it has no time left or was refused: the leader is asked
     3. no leader is known: the metadata is asked for
     4. the leader said to wait because of a quota: the partition is woken when it ends
-    5. as many calls to the leader as allowed are under way: the partition is woken when one of them ends
+    5. as many calls to the leader as allowed are under way: the partition is woken when one of them ends. From the fifth on
+       only a batch that takes no more records may go: any other one grows meanwhile, and its records cost less
     6. the oldest batch waits to be sent again: it goes now, or the partition is woken when its pause ends
     7. another batch may follow what is in flight, and is full or has lingered: it gets its sequence and its bytes, and goes
 
@@ -44,12 +45,15 @@ from oncelog.core.produce.producer_window import ProducerWindow, timed_out
 from oncelog.errors import MessageTooLargeError, OncelogError
 from oncelog.types import PartitionId
 
+_FEW_IN_FLIGHT: Final = 5
+"""Enough to keep a broker busy with small batches; more of them only make each one smaller. Kafka's default."""
+
 Plan = dict[str, Send]
 """The call that is being filled, by the address of its broker."""
 
 
 class ProducerCore:
-    """See the module. One per producer or participant. Its 24 methods are the steps above and the events that come in."""
+    """See the module. One per producer or participant. Its 26 methods are the steps above and the events that come in."""
 
     def __init__(self, config: ProducerConfig, deliveries: Deliveries) -> None:
         self._config = config
@@ -184,10 +188,19 @@ class ProducerCore:
         if (until_ms := self._deliveries.facts.held_until_ms(address, now_ms)) > 0:
             self._deliveries.do(WakeAt(partition, until_ms))
             return None
-        if address not in plan and not self._deliveries.facts.may_call(address):
+        if address not in plan and self._deliveries.facts.calls_in_flight(address) >= self._calls_max(partition):
             self._deliveries.do(WaitForCall(partition, address))
             return None
         return address
+
+    def _calls_max(self, partition: PartitionId) -> int:
+        """How many calls may be under way with the one that takes the partition's next batch."""
+        most = self._config.max_in_flight_requests_per_connection
+        return min(most, _FEW_IN_FLIGHT) if self._grows(partition) else most
+
+    def _grows(self, partition: PartitionId) -> bool:
+        """The partition's next batch takes more records for as long as it waits."""
+        return not self._flushes and self._queues.takes_rows(partition)
 
     def _put(self, batch: Batch, address: str, plan: Plan) -> None:
         """Into the call that is being filled, or into the next one."""
@@ -211,6 +224,8 @@ class ProducerCore:
             if ready_at_ms > now_ms and not self._flushes:
                 self._deliveries.do(WakeAt(partition, ready_at_ms))
                 return None
+            if window.in_flight >= _FEW_IN_FLIGHT and self._grows(partition):
+                return None  # it is looked at again with the next answer, or when it is full
             if window.needs_identity and not self._has_identity(partition, window):
                 return None
             batch = self._queues.take(partition)

@@ -20,7 +20,7 @@ EXPERIMENTS: Final = "GRPC_EXPERIMENTS"
 BACKUP_POLL: Final = "GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS"
 """The environment variable with the interval at which channels without a waiting call are looked at."""
 SETTINGS: Final = {EXPERIMENTS: "-event_engine_client,-event_engine_listener", BACKUP_POLL: "100"}
-"""What gRPC finds in its environment. It reads both once, when it is imported."""
+"""The environment in which gRPC is imported. It reads both variables then, and never again."""
 KNOWN_IN: Final = ((1, 80), (1, 85))
 """The first and the last minor version with these names. Before, this poller is the default. Later ones have to be looked at: a
 gRPC that does not know a name prints an error, whatever GRPC_VERBOSITY says."""

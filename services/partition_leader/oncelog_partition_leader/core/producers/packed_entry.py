@@ -3,7 +3,8 @@
     i64 producer id | i32 epoch | i64 last seen | bool set aside | window | if set aside: i32 epoch, window
     window: i32 last sequence | i64 written | i64 end offset | u32 number of kept batches | these, 28 bytes each
 
-Rule 1: packing and unpacking lose nothing, so that an entry may be kept in either form.
+Rule 1: packing keeps everything but the batches before the newest `PACKED_BATCHES`: a repeat of those is known for one by its
+        sequences alone, and its offset is not (`Older`). Unpacking loses nothing. So an entry may be kept in either form.
 Rule 2: an entry that a snapshot has taken is never changed: a caller that wants to change it takes a copy (`generation`).
 """
 
@@ -15,14 +16,17 @@ from typing import Final
 
 from oncelog.errors import CorruptMessageError
 from oncelog.types import Buffer
-from oncelog_partition_leader.core.producers.sequence_window import KEPT_BATCHES, KeptBatch, SequenceWindow
+from oncelog_partition_leader.core.producers.sequence_window import KeptBatch, SequenceWindow
+
+PACKED_BATCHES: Final = 5
+"""A process of an earlier version takes no more of them in a snapshot, and a million idle producers cost memory."""
 
 _HEAD: Final = struct.Struct("<qiq?")
 _HEAD_EPOCH: Final = struct.Struct("<i")
 _COUNT: Final = struct.Struct("<I")
 _COUNT_AT: Final = 20
 _KEPT_FIELDS: Final = len(KeptBatch._fields)
-_WINDOWS: Final = [struct.Struct("<iqqI" + "iiqIq" * count) for count in range(KEPT_BATCHES + 1)]
+_WINDOWS: Final = [struct.Struct("<iqqI" + "iiqIq" * count) for count in range(PACKED_BATCHES + 1)]
 """The layout of a window, by the number of its kept batches."""
 
 
@@ -62,7 +66,7 @@ class ProducerEntry:
 
 def pack_window(window: SequenceWindow) -> bytes:
     """Encodes a window."""
-    kept = window.kept
+    kept = window.kept[-PACKED_BATCHES:]
     layout = _WINDOWS[len(kept)]
     return layout.pack(window.last_sequence, window.written, window.end_offset, len(kept), *chain.from_iterable(kept))
 
@@ -81,7 +85,7 @@ def window_end(data: Buffer, position: int) -> int:
     if position + _WINDOWS[0].size > len(data):
         raise CorruptMessageError("the producer snapshot ends too early")
     (count,) = _COUNT.unpack_from(data, position + _COUNT_AT)
-    if count > KEPT_BATCHES:
+    if count > PACKED_BATCHES:
         raise CorruptMessageError("the producer snapshot keeps too many batches of a producer", batches=count)
     end: int = position + _WINDOWS[count].size
     if end > len(data):

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 from oncelog.core.batch.sequence import DUPLICATE_WINDOW, SEQUENCES, distance, last_sequence, successor
 from oncelog.errors import DuplicateSequenceError, OutOfOrderSequenceError
 
-KEPT_BATCHES: Final = 5
-"""As many batches as a producer may have in flight per partition."""
+KEPT_BATCHES: Final = 16
+"""As many batches as a producer may have in flight per partition (`max_in_flight_requests_per_connection`)."""
 
 NOTHING_WRITTEN: Final = -1
 
@@ -39,7 +39,7 @@ OLDER: Final = Older()
 
 
 class SequenceWindow:
-    """The newest sequence, the number of records written, and the last five batches."""
+    """The newest sequence, the number of records written, and the last `KEPT_BATCHES` batches."""
 
     __slots__ = ("end_offset", "kept", "last_sequence", "written")
 

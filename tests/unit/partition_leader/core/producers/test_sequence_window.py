@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from oncelog.config import MAX_REQUESTS_IN_FLIGHT
 from oncelog.core.batch.sequence import DUPLICATE_WINDOW, MAX_SEQUENCE
 from oncelog.errors import DuplicateSequenceError, OutOfOrderSequenceError
-from oncelog_partition_leader.core.producers.sequence_window import OLDER, KeptBatch, SequenceWindow
+from oncelog_partition_leader.core.producers.sequence_window import KEPT_BATCHES, OLDER, KeptBatch, SequenceWindow
 
 
 def _written(*batches: tuple[int, int]) -> SequenceWindow:
@@ -42,8 +43,9 @@ def test_an_exact_repeat_of_each_kept_batch_is_found() -> None:
 
 
 def test_a_repeat_older_than_the_kept_ones_is_known_as_written() -> None:
-    window = _written(*[(n, 1) for n in range(9)])
+    window = _written(*[(n, 1) for n in range(KEPT_BATCHES + 4)])
     assert [window.judge(n, 1, n) for n in range(4)] == [OLDER] * 4
+    assert isinstance(window.judge(4, 1, 4), KeptBatch)
     assert window.judge(1, 3, 0) is OLDER
 
 
@@ -100,3 +102,7 @@ def test_a_batch_that_was_compacted_is_known_by_its_sequences_alone() -> None:
     assert window.judge(3, 5, 99) is OLDER, "whatever its content was"
     assert window.judge(8, 1, 0) is None
     window.check()
+
+
+def test_as_many_batches_are_remembered_as_a_producer_may_have_in_flight() -> None:
+    assert KEPT_BATCHES == MAX_REQUESTS_IN_FLIGHT

@@ -46,17 +46,17 @@ def test_a_quota_on_produce_holds_and_one_on_another_method_does_not() -> None:
     cluster.run(work)
 
 
-def test_a_broker_is_busy_while_it_has_as_many_calls_as_allowed() -> None:
+def test_calls_under_way_are_counted_by_broker() -> None:
     cluster = FakeCluster()
 
     async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, client.producer(max_in_flight_requests_per_connection=1) as producer:
+        async with cluster.client() as client, client.producer() as producer:
             sender = producer._sender
+            facts = sender.deliveries.facts
             request = sender._calls.prepare(sender._calls.lane(BROKERS[0]))
-            assert not sender.deliveries.facts.may_call(BROKERS[0])
-            assert sender.deliveries.facts.may_call(BROKERS[1])
+            assert [facts.calls_in_flight(address) for address in BROKERS[:2]] == [1, 0]
             sender._calls.start(request)
             await cluster.pause()
-            assert sender.deliveries.facts.may_call(BROKERS[0])
+            assert facts.calls_in_flight(BROKERS[0]) == 0
 
     cluster.run(work)

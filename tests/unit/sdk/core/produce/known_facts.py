@@ -30,7 +30,7 @@ class KnownFacts:
     newer: SomeTopic | None = None
     held: dict[str, int] = field(default_factory=dict)
     was_held: bool = False
-    busy: set[str] = field(default_factory=set)
+    in_flight: dict[str, int] = field(default_factory=dict)
     delay: int = 100
 
     def leader(self, partition: PartitionId) -> str | None:
@@ -49,8 +49,8 @@ class KnownFacts:
     def was_held_since(self, address: str, since_ms: int) -> bool:
         return self.was_held
 
-    def may_call(self, address: str) -> bool:
-        return address not in self.busy
+    def calls_in_flight(self, address: str) -> int:
+        return self.in_flight.get(address, 0)
 
     def delay_ms(self, attempt: int, at_least_ms: int = 0) -> int:
         return max(self.delay * attempt, at_least_ms)

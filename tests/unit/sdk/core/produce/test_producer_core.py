@@ -127,12 +127,43 @@ def test_a_quota_holds_a_broker_until_it_is_over() -> None:
 
 def test_a_broker_with_as_many_calls_as_allowed_gets_no_other_one() -> None:
     machine = Machine()
-    machine.facts.busy.add(BROKER)
+    machine.facts.in_flight[BROKER] = 16
     batch = machine.add()
     assert machine.tick() == [WaitForCall(P0, BROKER)]
-    machine.facts.busy.clear()
+    machine.facts.in_flight[BROKER] = 4
     machine.deliveries.wake((P0,))
     assert machine.sent() == [batch]
+
+
+def test_from_the_fifth_call_on_a_batch_that_takes_more_records_waits() -> None:
+    machine = Machine(batch_size=700)
+    machine.facts.in_flight[BROKER] = 5
+    batch = machine.add()
+    assert machine.tick() == [WaitForCall(P0, BROKER)]
+    while machine.add(value=bytes(100)) is batch:
+        pass
+    assert machine.sent() == [batch]
+    machine.deliveries.wake((P0,))
+    assert machine.tick() == [WaitForCall(P0, BROKER)], "the one that was begun behind it"
+    machine.core.begin_flush()
+    assert machine.sent()[0].record_count == 1
+
+
+def test_from_the_fifth_batch_of_a_partition_on_only_full_ones_follow() -> None:
+    machine = Machine(batch_size=700)
+    for _ in range(5):
+        batch = machine.add()
+        assert machine.sent() == [batch]
+    open_one = machine.add()
+    assert machine.tick() == []
+    while machine.add(value=bytes(100)) is open_one:
+        pass
+    assert machine.sent() == [open_one]
+    assert machine.tick() == [], "the one that was begun behind it takes records"
+    machine.answered(open_one, None)
+    assert machine.tick() == [], "five are in flight still"
+    machine.answered(batch, None)
+    assert machine.sent()[0].record_count == 1
 
 
 def test_a_batch_that_was_not_written_is_sent_again_after_its_pause() -> None:
@@ -262,8 +293,8 @@ def test_what_an_exception_left_behind_is_told_with_the_next_actions(monkeypatch
     machine = Machine(max_request_size=500, batch_size=500, compression_type="none")
     large = machine.add(value=bytes(500))
     machine.add(P1)
-    asked = iter([True])
-    monkeypatch.setattr(machine.facts, "may_call", lambda _: next(asked))
+    asked = iter([0])
+    monkeypatch.setattr(machine.facts, "calls_in_flight", lambda _: next(asked))
     with pytest.raises(StopIteration):
         machine.tick()
     assert large.done
