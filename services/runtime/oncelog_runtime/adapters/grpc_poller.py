@@ -5,8 +5,8 @@ Rule: a process that serves calls `import_grpc()` before anything else imports g
 
 From 1.80 on gRPC's Python reads sockets on threads of its own event engine. They wake the thread of the completion queue, which
 wakes the event loop. gRPC can still read on the completion queue's thread, as before. A client's channel on which no call waits
-is then looked at by a back-up poller only, and a new connection is given up when that comes too late. Its interval is 5 s where
-nobody chooses another, so it is chosen here. See docs/decisions/0080-the-poller-of-grpc.md for what this is worth.
+is then looked at by a back-up poller only, and a new connection is given up when that comes too late. Its interval is 5 s by
+default, so a shorter one is chosen here. See docs/decisions/0080-the-poller-of-grpc.md for what this is worth.
 """
 
 from __future__ import annotations
