@@ -4,7 +4,8 @@ In `replicated` mode that may cost what was acknowledged; so the promise is anot
 lost, since the partition waits for everybody who may hold it, and the greatest log leads. In `fsync` mode the first to come
 back may lead: it has all that was ever committed.
 
-Rule 1: what a disk kept is read before anybody starts: whole batches with good checksums, up to the first that is none.
+Rule 1: what a disk kept is read before anybody starts: whole batches with good checksums, up to the first that is none. A
+        segment behind one of which the disk kept nothing lies behind that hole.
         A tail that had been replaced already, by batches of a later leader epoch on another disk, is no loss.
 Rule 2: only the disks of the ISR and of eligible replicas are waited for: a replica that the controller had taken out, because
         its registration had run out, may have kept a record that no disk of the others had yet.
@@ -158,7 +159,9 @@ def _was_replaced(at: int, data: bytes, has: Kept, kept_anywhere: Container[byte
 def _batches(segments: list[bytes]) -> Kept:
     found: Kept = {}
     expected: int | None = None
-    for data in segments:
+    for number, data in enumerate(segments):
+        if number and not found:
+            return found
         position = 0
         while position + HEADER_BYTES <= len(data):
             try:

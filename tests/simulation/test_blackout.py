@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.blackout import Blackout
+from oncelog.core.batch.batch import encode_batch
+from oncelog.core.batch.header import PREFIX_BYTES, stamp_prefix
+from tests.simulation.blackout import Blackout, _batches
 from tests.simulation.cluster import SimCluster
 from tests.simulation.invariants import Watcher
 from tests.simulation.losses import LossBudget
@@ -42,3 +44,14 @@ def test_what_a_disk_kept_is_there_afterwards(seed: int) -> None:
 def test_a_loser_that_was_longer_is_seen() -> None:
     with plant_named("elect-longest-lost").planted():
         assert any("lost-in-blackout: t-" in text for text in after_blackout(1))
+
+
+def test_what_lies_behind_a_hole_was_not_kept() -> None:
+    """Seed 81: the disk had lost the whole first segment, and kept two batches of the second one."""
+    first, second = (
+        encode_batch([None], [value], timestamps_ms=[1], topic_id="t", partition=0) for value in (b"a", b"b")
+    )
+    second = stamp_prefix(1, len(second), 0, 0) + second[PREFIX_BYTES:]
+    assert list(_batches([first, second])) == [0, 1]
+    assert _batches([b"", second]) == {}
+    assert list(_batches([first, b"", second])) == [0, 1], "a file that was begun last may be empty"
