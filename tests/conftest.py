@@ -8,6 +8,8 @@ Where tests run in several processes (`pytest -n 2`), `tests/distributing.py` sa
 from __future__ import annotations
 
 import gc
+import importlib
+import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -16,11 +18,13 @@ import pytest
 from hypothesis import settings
 
 from oncelog.trace.trace_context import TRACEPARENT
-from oncelog_runtime.adapters.grpc_poller import import_grpc
 from tests.conformance.table.everything import ALL, STORAGE_FAULTS, markers_by_test, markers_of
 from tests.distributing import Schedule, encodable
 
-import_grpc()  # before a test imports it: servers of tests read their sockets as the services do
+with pytest.MonkeyPatch.context() as patched:
+    # Before a test imports it: servers of tests read their sockets as the services do, clients as applications do (0080).
+    patched.setenv("GRPC_EXPERIMENTS", os.environ.get("GRPC_EXPERIMENTS", "-event_engine_listener"))
+    importlib.import_module("grpc")
 settings.register_profile("oncelog", deadline=None)
 settings.load_profile("oncelog")
 

@@ -194,7 +194,8 @@ class ProducerConfig:
     Kafka: `delivery.timeout.ms`.
     """
     linger_ms: int = 0
-    """How long an open batch waits for more records. Kafka: `linger.ms`."""
+    """How long an open batch waits for more records, beside the time in which five others are under way. Kafka: `linger.ms`.
+    """
     batch_size: int = 1 << 20
     """A batch with so many bytes, before compression, is full. Unit: bytes. Kafka: `batch.size`."""
     max_request_size: int = 8 << 20
@@ -211,8 +212,8 @@ class ProducerConfig:
     """How batches are compressed. Kafka: `compression.type`."""
     max_in_flight_requests_per_connection: int = 16
     """Requests on their way to one broker at the same time; at most 16 with idempotence, because the leader remembers
-    16 batches of a producer. From the fifth on, a batch that still takes records waits for one of them to be answered.
-    Kafka: `max.in.flight.requests.per.connection`.
+    16 batches of a producer. While five are under way, a batch that is not full grows instead, and above 2 MiB of a
+    partition none follows. Kafka: `max.in.flight.requests.per.connection`.
     """
     retries: int = _MAX_INT
     """How often a batch is tried again before `delivery_timeout_ms` ends it. Kafka: `retries`."""

@@ -12,7 +12,9 @@ from oncelog.core.batch.control import control_of
 from oncelog.core.batch.header import read_header
 from oncelog.errors import OncelogError
 from oncelog_partition_leader.core.producers.decisions import Append, Duplicate, NeedsEnrolment
+from oncelog_partition_leader.core.producers.packed_entry import PACKED_BATCHES
 from oncelog_partition_leader.core.producers.producer_state import ProducerStates
+from oncelog_partition_leader.core.producers.sequence_window import KEPT_BATCHES
 from tests.unit.partition_leader.log_helpers import States, batch, fence, marker
 
 Name = tuple[int, int]
@@ -29,6 +31,8 @@ class Model:
     """Everything that was ever written. A stream is (producer, epoch) or (producer, epoch, name)."""
 
     streams: dict[tuple[object, ...], list[tuple[int, int, bytes, int]]] = field(default_factory=dict)
+    kept: dict[tuple[object, ...], int] = field(default_factory=dict)
+    """How many of the newest batches of a stream are known whole."""
     epochs: dict[int, int] = field(default_factory=dict)
     sessions: dict[int, int] = field(default_factory=dict)
     open: dict[Name, int] = field(default_factory=dict)
@@ -43,10 +47,11 @@ class Model:
         written = self.streams.get(stream, [])
         if base == sum(length for _, length, _, _ in written):
             return "append"
-        for start, length, body, offset in written[-5:]:
+        kept = written[len(written) - self.kept.get(stream, 0) :]
+        for start, length, body, offset in kept:
             if (start, length) == (base, count):
                 return str(offset) if body == content else "refused"
-        kept_from = written[-5:][0][0] if written else 0
+        kept_from = kept[0][0] if kept else 0
         return "older" if base + count <= kept_from else "refused"
 
     def fenced(self, producer: int, epoch: int) -> bool:
@@ -71,6 +76,7 @@ class Model:
     def take(self, stream: tuple[object, ...], base: int, count: int, content: bytes) -> None:
         """A batch is in the log."""
         self.streams.setdefault(stream, []).append((base, count, content, self.end))
+        self.kept[stream] = min(self.kept.get(stream, 0) + 1, KEPT_BATCHES)
         self.end += count
 
     def unstable(self, high_watermark: int) -> int | None:
@@ -116,7 +122,7 @@ class ProducerStatesMachine(RuleBasedStateMachine):
             model.epochs[producer] = max(epoch, model.epochs.get(producer, -1))
             model.take(stream, base, count, content)
 
-    @rule(producer=PRODUCERS, counts=st.lists(COUNTS, min_size=1, max_size=8), epoch=EPOCHS)
+    @rule(producer=PRODUCERS, counts=st.lists(COUNTS, min_size=1, max_size=20), epoch=EPOCHS)
     def burst(self, producer: int, counts: list[int], epoch: int) -> None:
         """Batches in a row, as an idle retry loop would leave them behind."""
         for count in counts:
@@ -183,10 +189,11 @@ class ProducerStatesMachine(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """State from a snapshot is the same state."""
+        """State from a snapshot is the same state, but for batches before the newest five."""
         states = ProducerStates.restore(self.log.states.snapshot())
         assert states.snapshot() == self.log.states.snapshot()
         self.log.states = states
+        self.model.kept = {stream: min(kept, PACKED_BATCHES) for stream, kept in self.model.kept.items()}
 
     @rule(step=st.integers(0, 5))
     def replicate(self, step: int) -> None:

@@ -126,7 +126,7 @@ def check(cluster: FakeCluster, sent: dict[bytes, tuple[Batch, int]]) -> None:
             assert batch.base_offset < 0 or there[batch.base_offset + index][1].value == value
 
 
-@given(STEPS, st.sampled_from([1, 5]), st.sampled_from([0, 20]))
+@given(STEPS, st.sampled_from([1, 5, 16]), st.sampled_from([0, 20]))
 @example(JOINED_AN_ENCODED_BATCH, 5, 0)
 @settings(max_examples=80)
 def test_what_was_acknowledged_is_in_the_log_once(steps: list[Step], in_flight: int, linger_ms: int) -> None:

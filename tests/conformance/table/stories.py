@@ -110,7 +110,7 @@ STORIES: Final[dict[str, str]] = {
     ),
     "B48": (
         "Five batches are written, and all brokers restart. Each of the five is recognised as a duplicate, with "
-        "its offset."
+        "its offset. Of seventeen at a leader that took over, sixteen have their offset, and the first one is known without."
     ),
     "B49": (
         "A batch has the producer, epoch and sequence of another one, and other content. That is a fatal error of "

@@ -300,8 +300,8 @@ class Accumulator:
             return first.created_ms
         return first.created_ms + self._linger_ms
 
-    def takes_rows(self, partition: PartitionId) -> bool:
-        """The batch that `take` would return can still grow."""
+    def can_grow(self, partition: PartitionId) -> bool:
+        """The batch that `take` would return takes more rows."""
         queue = self._queues.get(partition)
         return queue is not None and len(queue) == 1 and self._joins(queue[0], 0)
 

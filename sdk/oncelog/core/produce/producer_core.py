@@ -8,10 +8,10 @@ records: whatever happens (a batch was begun or is full, an answer came, a pause
     2. the outcome of the oldest batch is not certain, and it has no time left or was refused: the leader is asked
     3. no leader is known: the metadata is asked for
     4. the leader said to wait because of a quota: the partition is woken when it ends
-    5. as many calls to the leader as allowed are under way: the partition is woken when one of them ends. From the fifth on
-       only a batch that takes no more records may go: any other one grows meanwhile, and its records cost less
+    5. as many calls to the leader as allowed are under way: the partition is woken when one of them ends
     6. the oldest batch waits to be sent again: it goes now, or the partition is woken when its pause ends
-    7. another batch may follow what is in flight, and is full or has lingered: it gets its sequence and its bytes, and goes
+    7. another batch may follow what is in flight, and is full or has lingered: it gets its sequence and its bytes, and goes.
+       While `_FEW` are under way, a batch that can grow does so instead: its records cost less then
 
 The batches that a tick has found for one broker travel in one call, at most one for each partition, as far as
 `max_request_size` lets them. Order and doubt within one partition are `ProducerWindow`'s; what failed calls ask for beside
@@ -20,7 +20,7 @@ another try (a new leader, a question, a topic that is gone) is `RecoveryCore`'s
 The shell gives times in milliseconds of one monotonic clock, does the actions that each call returns, and calls `tick` soon
 while `is_due`. It may do that as late as it likes: nothing but speed depends on it.
 
-Rule 1: nothing waits for more to come except by `linger_ms`, and not even by that during a flush.
+Rule 1: nothing waits for more to come except by `linger_ms`, or while `_FEW` are under way, and not even then during a flush.
 Rule 2: a batch is encoded when it gets its sequence, so that its bytes never change.
 Rule 3: a batch that cannot be encoded fails alone: it has no sequence yet, so it leaves no hole.
 Rule 4: a batch that was tried `retries` times more than once has no time left.
@@ -45,8 +45,10 @@ from oncelog.core.produce.producer_window import ProducerWindow, timed_out
 from oncelog.errors import MessageTooLargeError, OncelogError
 from oncelog.types import PartitionId
 
-_FEW_IN_FLIGHT: Final = 5
-"""Enough to keep a broker busy with small batches; more of them only make each one smaller. Kafka's default."""
+_FEW: Final = 5
+"""Batches or calls that keep a broker busy: more at a time only make open batches smaller. Kafka's default."""
+_FEW_BYTES: Final = 2 << 20
+"""Bytes that keep a partition's leader busy: what goes beyond that, and beyond `_FEW`, only waits there instead of here."""
 
 Plan = dict[str, Send]
 """The call that is being filled, by the address of its broker."""
@@ -188,19 +190,24 @@ class ProducerCore:
         if (until_ms := self._deliveries.facts.held_until_ms(address, now_ms)) > 0:
             self._deliveries.do(WakeAt(partition, until_ms))
             return None
-        if address not in plan and self._deliveries.facts.calls_in_flight(address) >= self._calls_max(partition):
+        if address not in plan and self._deliveries.facts.calls_in_flight(address) >= self._calls_max(
+            partition, window
+        ):
             self._deliveries.do(WaitForCall(partition, address))
             return None
         return address
 
-    def _calls_max(self, partition: PartitionId) -> int:
-        """How many calls may be under way with the one that takes the partition's next batch."""
+    def _calls_max(self, partition: PartitionId, window: ProducerWindow) -> int:
+        """The number of calls to a broker at which this partition has to wait. It is low only for a batch that follows others
+        of its partition and can grow: one that is the only one, or is sent again, has nothing to gain.
+        """
         most = self._config.max_in_flight_requests_per_connection
-        return min(most, _FEW_IN_FLIGHT) if self._grows(partition) else most
+        follows = not window.is_empty and window.may_send_new()
+        return min(most, _FEW) if follows and self._grows(partition) else most
 
     def _grows(self, partition: PartitionId) -> bool:
-        """The partition's next batch takes more records for as long as it waits."""
-        return not self._flushes and self._queues.takes_rows(partition)
+        """The partition's next new batch takes more records for as long as it waits."""
+        return not self._flushes and self._queues.can_grow(partition)
 
     def _put(self, batch: Batch, address: str, plan: Plan) -> None:
         """Into the call that is being filled, or into the next one."""
@@ -224,8 +231,8 @@ class ProducerCore:
             if ready_at_ms > now_ms and not self._flushes:
                 self._deliveries.do(WakeAt(partition, ready_at_ms))
                 return None
-            if window.in_flight >= _FEW_IN_FLIGHT and self._grows(partition):
-                return None  # it is looked at again with the next answer, or when it is full
+            if window.in_flight >= _FEW and (self._grows(partition) or window.in_flight_bytes >= _FEW_BYTES):
+                return None  # it is looked at again with the next answer, or when the batch is full
             if window.needs_identity and not self._has_identity(partition, window):
                 return None
             batch = self._queues.take(partition)

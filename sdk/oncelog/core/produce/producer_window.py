@@ -90,7 +90,7 @@ Resolved = list[tuple[Batch, OncelogError | None]]
 
 
 class ProducerWindow:
-    """See the module. `now_ms` is monotonic. It has 27 methods because each rule is asked in several places."""
+    """See the module. `now_ms` is monotonic. It has 28 methods because each rule is asked in several places."""
 
     def __init__(self, max_in_flight: int, at_most_once: bool = False) -> None:
         self._max_in_flight = max_in_flight
@@ -113,6 +113,11 @@ class ProducerWindow:
     def in_flight(self) -> int:
         """How many batches are unresolved."""
         return len(self._unresolved)
+
+    @property
+    def in_flight_bytes(self) -> int:
+        """How many bytes they have."""
+        return sum(len(batch.encoded) for batch in self._unresolved)
 
     @property
     def needs_identity(self) -> bool:

@@ -1,6 +1,6 @@
 """The producers that are known with the offsets of their newest batches, least recently seen first.
 
-Rule 1: the newest `OBJECTS_MAX` are objects, all before them bytes, which are a fifth as large and cost no garbage collection.
+Rule 1: the newest `OBJECTS_MAX` are objects, all before them bytes, which are a tenth as large and cost no garbage collection.
 Rule 2: the bytes of a producer are what a snapshot holds of it, and they are never changed, only replaced. So a snapshot takes
         references to them, and to the objects (`packed_entry`, rule 2), and encodes nothing while others wait.
 """

@@ -5,7 +5,7 @@
     expired producers | ended transaction ids with their markers | shard epochs | decided, maybe unstable |
     open transactions with their writers
 
-Rule 1: all five kept batches of every window are in it, open transactions and the ended table too (W7, hole 23).
+Rule 1: the newest five batches of every window are in it, open transactions and the ended table too (W7, hole 23).
 Rule 2: a damaged snapshot is refused whole; the caller takes an older one and replays the log from there.
 Rule 3: the layout of each record stands where the object is that it encodes: `packed_entry`, `expired_producers`,
         `txn_producer`. Version 0.1 reads it too.

@@ -23,13 +23,15 @@ What can go wrong, and the check that prevents it:
 - A deposed coordinator sends a marker late. The highest coordinator epoch of each shard is kept: the marker is refused.
 - A producer cannot learn whether a batch is written, and wants to write its records under another identity. `written` says
   whether it is; "not written" is final only after a fence has made every late copy stale (hole 22).
-- Another replica becomes leader. Its state came from the same batches by the same `apply`, so it decides alike (hole 23).
+- Another replica becomes leader. Its state came from the same batches by the same `apply`, so it takes and refuses the same
+  batches (hole 23). Of a repeat it may know less: see rule 1.
 - A log has ever more producers. Idle ones expire to 24 bytes each, which still recognise a late duplicate.
 
 Rules
 -----
 Rule 1: `decide` only reads; `apply` is the only writer and never refuses; replay is `apply` in a loop. So the state is a
-        function of the log, equal on every replica (hole 23).
+        function of the log, equal on every replica (hole 23), but for the batches before the newest five of a producer: who
+        has them only packed (`packed_entry`) knows a repeat by its sequences, without its offset and its content.
 Rule 2: plain sequences are kept per (producer_id, epoch); transactional ones start at 0 in every transaction and are
         kept per (producer_id, epoch, txn_no) (hole 9).
 Rule 3: a transaction is opened only on the coordinator's own answer, and never again once a marker at or above its

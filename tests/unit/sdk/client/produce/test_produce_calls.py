@@ -14,6 +14,7 @@ from oncelog.core.produce.accumulator import Batch
 from oncelog.types import PartitionId
 from tests.unit.sdk.client.fake_cluster import BROKERS, LATENCY_S, TOPIC, TOPIC_ID, FakeCluster, Lost, fast
 from tests.unit.sdk.client.sending import numbers, send_all
+from tests.unit.sdk.client.virtual_loop import VirtualLoop
 
 
 @pytest.fixture
@@ -110,6 +111,40 @@ def test_no_more_calls_than_allowed_are_in_flight_to_one_broker(cluster: FakeClu
 
     cluster.run(work)
     assert in_flight == [0, most]
+
+
+def test_one_record_does_not_stand_behind_the_backlog_of_another_partition() -> None:
+    """Regression: full batches kept their broker at 16 calls, and an open one elsewhere waited for fewer than five."""
+    cluster = FakeCluster(partitions=3)
+    cluster.loop = VirtualLoop()
+    honest, free_at = cluster._Produce, [0.0]
+
+    async def one_after_the_other(address: str, request: Any, payload: bytes) -> tuple[Any, bytes]:
+        answer = await honest(address, request, payload)
+        now = asyncio.get_running_loop().time()
+        free_at[0] = max(free_at[0] + 0.002, now + 0.005)
+        await asyncio.sleep(free_at[0] - now)
+        return answer
+
+    cluster._Produce = one_after_the_other  # type: ignore[method-assign]
+
+    async def work(_: FakeCluster) -> None:
+        loop = asyncio.get_running_loop()
+        async with cluster.client() as client, client.producer(batch_size=2_000) as producer:
+            for partition in (0, 2):
+                await producer.send_and_wait(TOPIC, b"first", partition=partition)
+            backlog = []
+            for number in range(20_000):
+                backlog.append(await producer.send(TOPIC, bytes(100), partition=0))
+                if number % 50 == 0:
+                    await asyncio.sleep(0)  # full batches go meanwhile
+            await asyncio.sleep(0.0205)
+            begin = loop.time()
+            await producer.send_and_wait(TOPIC, b"cold", partition=2)
+            assert loop.time() - begin < 0.1
+            assert not backlog[-1]._batch.done
+
+    cluster.run(work)
 
 
 @pytest.mark.parametrize("is_sent", [False, True], ids=["before the transport had it", "on its way"])

@@ -135,8 +135,11 @@ def test_a_broker_with_as_many_calls_as_allowed_gets_no_other_one() -> None:
     assert machine.sent() == [batch]
 
 
-def test_from_the_fifth_call_on_a_batch_that_takes_more_records_waits() -> None:
+def test_at_five_calls_a_batch_that_can_grow_waits_behind_others_of_its_partition() -> None:
     machine = Machine(batch_size=700)
+    machine.facts.in_flight[BROKER] = 15
+    first = machine.add()
+    assert machine.sent() == [first], "it is the only one of its partition"
     machine.facts.in_flight[BROKER] = 5
     batch = machine.add()
     assert machine.tick() == [WaitForCall(P0, BROKER)]
@@ -149,7 +152,32 @@ def test_from_the_fifth_call_on_a_batch_that_takes_more_records_waits() -> None:
     assert machine.sent()[0].record_count == 1
 
 
-def test_from_the_fifth_batch_of_a_partition_on_only_full_ones_follow() -> None:
+def test_at_five_calls_a_batch_is_sent_again_whatever_waits_behind_it() -> None:
+    machine = Machine(batch_size=700)
+    first = machine.add()
+    assert machine.sent() == [first]
+    machine.add()
+    machine.facts.in_flight[BROKER] = 15
+    machine.answered(first, errors.NotEnoughReplicasError(), now_ms=0)
+    assert machine.sent(1_000) == [first]
+
+
+def test_above_two_mebibytes_no_batch_follows_five_of_its_partition() -> None:
+    machine = Machine(batch_size=1_000)
+    sent = []
+    for _ in range(6):
+        machine.add(value=bytes(500 << 10))
+        sent += machine.sent()
+        assert machine.tick() == []
+        if len(sent) == 5:
+            break
+    machine.add(value=bytes(500 << 10))
+    assert machine.tick() == []
+    machine.answered(sent[0], None)
+    assert len(machine.sent()) == 1
+
+
+def test_at_five_batches_of_a_partition_only_full_ones_follow() -> None:
     machine = Machine(batch_size=700)
     for _ in range(5):
         batch = machine.add()
