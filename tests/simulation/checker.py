@@ -328,8 +328,10 @@ def _stale_snapshots(tables: _Tables) -> Iterator[Anomaly]:
     for snapshot in tables.operations:
         for key, end in snapshot.read_ends.items() if snapshot.kind != "drained" else ():
             seen = {value for _, value in snapshot.reads.get(key, [])}
-            for value, writer in by_key[key]:
-                if value not in seen and _is_missing(tables, snapshot, key, end, value, writer, by_key[key]):
+            not_seen = [(value, writer) for value, writer in by_key[key] if value not in seen]
+            open_ones = _open_offsets(snapshot, key, by_key[key]) if not_seen else {}
+            for value, writer in not_seen:
+                if _is_missing(tables, snapshot, key, end, value, writer, open_ones):
                     yield Anomaly("stale-read", f"{snapshot} of {key} to {end} misses value {value} of {writer}")
 
 
@@ -340,9 +342,9 @@ def _is_missing(
     end: int,
     value: Value,
     writer: Operation,
-    others: list[tuple[Value, Operation]],
+    open_ones: dict[int, int],
 ) -> bool:
-    """Whether a value that a snapshot has not seen had to be there."""
+    """Whether a value that a snapshot has not seen had to be there. `open_ones`: see `_open_offsets`."""
     if writer.status is not Status.OK or writer.ended > snapshot.began:
         return False
     offset = writer.write_offsets.get((key, value), NEVER)
@@ -350,8 +352,17 @@ def _is_missing(
         return True  # below its end nothing is undecided, and its end is above everything that was acknowledged
     if writer.kind != "send" and not writer.is_visible:
         return False
-    before = [other for write, other in others if other.write_offsets.get((key, write), -1) < offset]
-    return not any(_may_be_open(other, snapshot) for other in before if other is not writer)
+    return not any(first < offset for other, first in open_ones.items() if other != id(writer))
+
+
+def _open_offsets(snapshot: Operation, key: Key, writes: list[tuple[Value, Operation]]) -> dict[int, int]:
+    """The first offset of each transaction (by `id`) that may be open while the snapshot looks; -1 = not known."""
+    found: dict[int, int] = {}
+    for value, other in writes:
+        if _may_be_open(other, snapshot):
+            offset = other.write_offsets.get((key, value), -1)
+            found[id(other)] = min(found.get(id(other), offset), offset)
+    return found
 
 
 def _may_be_open(other: Operation, snapshot: Operation) -> bool:
