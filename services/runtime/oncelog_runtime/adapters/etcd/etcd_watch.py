@@ -10,11 +10,14 @@ Rule 2: the position is the revision of the last change that was delivered. Afte
         position was restored from a backup: everything is listed again.
 Rule 3: a member that has lost its leader ends the stream (`hasleader`), so that another member is asked.
 Rule 4: at most `MAX_WAITING` answers wait for a slow reader; then the watch starts again with a listing.
+Rule 5: silence is no proof that nothing has changed: a stream on which nothing came for `QUIET_S` is asked for its progress,
+        and opened again when nothing comes for as long again. One may be quiet for ever on a connection that answers others.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -30,6 +33,10 @@ from oncelog_runtime.ports import Change, Listing
 _log = logging.getLogger(__name__)
 _MAX_BACKOFF_S: Final = 1.0
 MAX_WAITING: Final = 10_000
+QUIET_S: Final = 3.0
+_PROGRESS: Final = rpc_pb2.WatchRequest(progress_request=rpc_pb2.WatchProgressRequest())
+_ASKED: Final = -1
+"""The watch id of an answer to `_PROGRESS`. Its revision says nothing: etcd before 3.5.8 sends it ahead of changes below it."""
 _STUB: Any = rpc_pb2_grpc.WatchStub  # generated, untyped
 Raw = rpc_pb2.WatchResponse | None
 """An answer; None = the stream has ended."""
@@ -44,6 +51,7 @@ class _Stream:
         self._post = post
         self._call = _STUB(channel).Watch(metadata=(*(metadata or ()), ("hasleader", "true")))
         self._task = asyncio.create_task(self._read(), name="etcd-watch-stream")
+        self._asking: asyncio.Task[None] | None = None
 
     async def _read(self) -> None:
         try:
@@ -52,12 +60,24 @@ class _Stream:
                 self._post(answer)
         except grpc.RpcError as error:
             _log.info("etcd watch ended: %s", error.code())
+        except asyncio.InvalidStateError:
+            _log.info("etcd watch ended")  # before anything was written
         finally:
             self._post(None)
 
+    def ask(self) -> None:
+        """Asks for a sign of life. Only for a stream that has answered before: one write at a time."""
+        self._asking = asyncio.create_task(self._ask(), name="etcd-watch-progress")
+
+    async def _ask(self) -> None:
+        with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):  # whoever reads sees the end
+            await self._call.write(_PROGRESS)
+
     def close(self) -> None:
         """Ends the call."""
-        self._task.cancel()
+        for task in (self._task, self._asking):
+            if task is not None:
+                task.cancel()
         self._call.cancel()
 
 
@@ -121,12 +141,24 @@ class EtcdWatch:
 
     async def _follow(self) -> bool:
         """Reads one stream to its end. Returns True if it delivered anything."""
-        self._open_stream()
-        healthy = False
+        stream_now = self._open_stream()
+        healthy = is_asked = False
         while True:
-            stream, raw = await self._raw.get()
-            if stream is not self._stream:
+            try:
+                async with asyncio.timeout(QUIET_S):
+                    stream, raw = await self._raw.get()
+            except TimeoutError:
+                if is_asked:
+                    _log.warning("etcd says nothing on the watch of %s: it is opened again", self._prefix)
+                    self._end_stream()
+                    return healthy
+                if healthy:
+                    stream_now.ask()
+                is_asked = True
+                continue
+            if stream is not stream_now:
                 continue  # left over from an older stream
+            is_asked = False
             if raw is None or raw.canceled:
                 if raw is not None and raw.compact_revision > self._position:
                     _log.info("etcd has compacted what the watch of %s still needs", self._prefix)
@@ -145,7 +177,7 @@ class EtcdWatch:
                 self._end_stream()
                 return True
 
-    def _open_stream(self) -> None:
+    def _open_stream(self) -> _Stream:
         key = self._prefix.encode()
         create = rpc_pb2.WatchCreateRequest(
             key=key or b"\0", range_end=prefix_end(key), start_revision=self._position + 1, progress_notify=True
@@ -156,6 +188,7 @@ class EtcdWatch:
 
         stream = _Stream(self._connection, rpc_pb2.WatchRequest(create_request=create), post)
         self._stream = stream
+        return stream
 
     def _end_stream(self) -> None:
         stream, self._stream = self._stream, None
@@ -172,7 +205,7 @@ class EtcdWatch:
             value = None if event.type == kv_pb2.Event.DELETE else kv.value
             self._push(Change(kv.key.decode(), value, kv.mod_revision, has_more=number < last))
             self._position = kv.mod_revision
-        if not raw.events and not raw.created:
+        if not raw.events and not raw.created and raw.watch_id != _ASKED:
             self._position = max(self._position, raw.header.revision)
 
     def _push(self, item: Listing | Change) -> None:

@@ -23,10 +23,16 @@ class Call:
         self.request: Any = None
         self.metadata = metadata
         self.is_cancelled = False
+        self.asked = 0
+        self.was_asked = asyncio.Event()
         self._opened = opened
         self._answers: asyncio.Queue[Any] = asyncio.Queue()
 
     async def write(self, request: Any) -> None:
+        if request.HasField("progress_request"):
+            self.asked += 1
+            self.was_asked.set()
+            return
         self.request = request.create_request
         self._opened.put_nowait(self)
 
@@ -251,5 +257,37 @@ def test_a_bug_does_not_look_like_silence(on_etcd: Run) -> None:
         world.listings[0] = "nonsense"  # type: ignore[call-overload]
         with pytest.raises(AttributeError):
             [item async for item in world.watch]
+
+    on_etcd(test)
+
+
+def test_a_stream_that_says_nothing_any_more_is_opened_again(on_etcd: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: a watch was quiet for minutes on a connection that answered others: its broker named no owners of shards."""
+    monkeypatch.setattr(etcd_watch, "QUIET_S", 0.05)
+
+    async def test(world: World) -> None:
+        await anext(world.watch)
+        first = await world.stream()
+        first.answer(9, put("/a/x", b"1", 9))
+        assert await anext(world.watch) == Change("/a/x", b"1", 9)
+        await first.was_asked.wait()
+        first.answer(50, watch_id=-1)  # a sign of life, and no promise about the changes up to 50
+        first.was_asked.clear()
+        await first.was_asked.wait()
+        again = await world.stream()
+        assert first.is_cancelled
+        assert again.request.start_revision == 10
+
+    on_etcd(test)
+
+
+def test_a_stream_that_never_begins_is_opened_again(on_etcd: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(etcd_watch, "QUIET_S", 0.05)
+
+    async def test(world: World) -> None:
+        await anext(world.watch)
+        first = await world.opened.get()
+        again = await world.opened.get()
+        assert (first.asked, first.is_cancelled, again.request.start_revision) == (0, True, 6)
 
     on_etcd(test)
