@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, Required, TypedDict, Unpack, cast
 
 import pyarrow as pa
 
+from oncelog.core.batch import few_rows
 from oncelog.core.batch import header as hd
 from oncelog.core.batch.header import CODEC_LZ4, CODEC_NONE, CODEC_ZSTD, BatchHeader, BatchIdentity, Content
 from oncelog.core.batch.identity import Identity
@@ -113,17 +114,19 @@ def encode_rows(
     if not len(keys) == len(values) == len(timestamps_ms) or not keys:
         raise InvalidRecordError("a batch has at least one record, and as many keys, values and timestamps")
     base = min(timestamps_ms)
-    columns = [
-        pa.array([t - base for t in timestamps_ms], _INT64),
-        _binary_array(keys, "key"),
-        _binary_array(values, "value"),
-    ]
+    times_ms = (base, max(timestamps_ms))
+    deltas = [t - base for t in timestamps_ms]
+    has_headers = headers is not None and any(headers)
+    if not has_headers and (message := few_rows.encode(deltas, keys, values)) is not None:
+        return _seal(message, len(keys), hd.SCHEMA_PLAIN, times_ms, codec, identity, control)
+    columns = [pa.array(deltas, _INT64), _binary_array(keys, "key"), _binary_array(values, "value")]
     schema = PLAIN_SCHEMA
-    if headers is not None and any(headers):
+    if has_headers:
+        assert headers is not None
         columns.append(_headers_array(headers, len(keys)))
         schema = HEADERS_SCHEMA
     rows = pa.RecordBatch.from_arrays(columns, schema=schema)
-    return _seal(rows, (base, max(timestamps_ms)), codec, identity, control)
+    return _seal_rows(rows, times_ms, codec, identity, control)
 
 
 def encode_arrow(
@@ -135,7 +138,7 @@ def encode_arrow(
     null rows and a missing column take `timestamp_ms`. Raises as `encode_rows`.
     """
     payload, base, last = _payload_columns(record_batch, timestamp_ms)
-    return _seal(payload, (base, last), codec, identity)
+    return _seal_rows(payload, (base, last), codec, identity)
 
 
 def batch_identity(identity: Identity, base_sequence: int, partition: PartitionId) -> BatchIdentity:
@@ -267,36 +270,43 @@ def _to_headers(column: pa.Array) -> pa.Array:
     return cast
 
 
-def _seal(
+def _seal_rows(
     batch: pa.RecordBatch, times_ms: tuple[int, int], codec: int, identity: BatchIdentity, is_control: bool = False
 ) -> bytes:
     """`times_ms`: the smallest and the largest."""
-    smallest_ms, largest_ms = times_ms
-    _check_times(smallest_ms, largest_ms)
-    message = batch.serialize()
-    if message.size > MAX_UNCOMPRESSED_BYTES:
-        raise InvalidRecordError("the batch is too large", bytes=message.size, limit=MAX_UNCOMPRESSED_BYTES)
+    _check_times(*times_ms)
+    schema_id = hd.SCHEMA_PLAIN if batch.num_columns == len(PLAIN_SCHEMA) else hd.SCHEMA_HEADERS
+    return _seal(memoryview(batch.serialize()), batch.num_rows, schema_id, times_ms, codec, identity, is_control)
+
+
+def _seal(
+    message: Buffer,
+    count: int,
+    schema_id: int,
+    times_ms: tuple[int, int],
+    codec: int,
+    identity: BatchIdentity,
+    is_control: bool,
+) -> bytes:
+    """`message`: `count` records."""
+    _check_times(*times_ms)
+    size = len(message)
+    if size > MAX_UNCOMPRESSED_BYTES:
+        raise InvalidRecordError("the batch is too large", bytes=size, limit=MAX_UNCOMPRESSED_BYTES)
     codec, payload = _compress(message, codec)
-    content = Content(
-        codec,
-        (hd.TRANSACTIONAL if identity.txn_producer_id >= 0 else 0) | (hd.CONTROL if is_control else 0),
-        hd.SCHEMA_PLAIN if batch.num_columns == len(PLAIN_SCHEMA) else hd.SCHEMA_HEADERS,
-        batch.num_rows,
-        smallest_ms,
-        largest_ms,
-        message.size,
-    )
-    return hd.seal(payload, content, identity)
+    is_transactional = identity.txn_producer_id >= 0
+    attributes = (hd.TRANSACTIONAL if is_transactional else 0) | (hd.CONTROL if is_control else 0)
+    return hd.seal(payload, Content(codec, attributes, schema_id, count, *times_ms, size), identity)
 
 
-def _compress(message: pa.Buffer, codec: int) -> tuple[int, Buffer]:
+def _compress(message: Buffer, codec: int) -> tuple[int, Buffer]:
     """The payload, and the codec that was used: none when compression does not make it smaller."""
     if codec != CODEC_NONE:
         # As bytes: the memoryview of a Buffer from `compress` shows its capacity as its length (pyarrow 26).
         packed: bytes = _codec(codec).compress(message, asbytes=True)
-        if len(packed) < message.size:
+        if len(packed) < len(message):
             return codec, packed
-    return CODEC_NONE, memoryview(message)
+    return CODEC_NONE, message
 
 
 @cache
@@ -314,14 +324,14 @@ def encode_compacted(rows: pa.RecordBatch, deltas: pa.Int32Array, header: BatchH
     `rows` have the columns of `PLAIN_SCHEMA` or `HEADERS_SCHEMA`.
     """
     schema = _COMPACTED_SCHEMAS[header.schema_id]
-    message = pa.RecordBatch.from_arrays([*rows.columns, deltas], schema=schema).serialize()
+    message = memoryview(pa.RecordBatch.from_arrays([*rows.columns, deltas], schema=schema).serialize())
     codec, payload = _compress(message, header.codec)
     left = header._replace(
         codec=codec,
         attributes=header.attributes | hd.COMPACTED,
         record_count=rows.num_rows,
         max_timestamp_ms=header.base_timestamp_ms + _extremes(rows.column(0))[1],
-        uncompressed_length=message.size,
+        uncompressed_length=len(message),
     )
     return hd.rewritten(left, payload)
 
@@ -367,6 +377,23 @@ def decode_arrow(
     batch = _read_message(_unpack(data, header), header.uncompressed_length, schema)
     _check_values(batch, header)
     return batch
+
+
+def check_rows(data: Buffer, header: BatchHeader, *, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES) -> int:
+    """Returns how many records have no key. Raises as `decode_arrow`, which it spares where there are few records; the body's
+    checksum was checked before.
+    """
+    size = header.batch_length - hd.HEADER_BYTES
+    is_plain = header.codec == CODEC_NONE and header.schema_id == hd.SCHEMA_PLAIN and not header.is_compacted
+    if is_plain and len(data) == header.batch_length and size == header.uncompressed_length:
+        _check_header(header, max_uncompressed_bytes)
+        found = few_rows.check(memoryview(data)[hd.HEADER_BYTES :], header.record_count)
+        if found is not None:
+            _check_deltas(found.lowest_ms, found.highest_ms, header)
+            return found.without_key
+    rows = decode_arrow(data, header, max_uncompressed_bytes=max_uncompressed_bytes, check_crc=False)
+    without_key: int = rows.column(1).null_count
+    return without_key
 
 
 def decode_batch(data: Buffer, header: BatchHeader | None = None) -> list[Record]:
@@ -523,13 +550,16 @@ def _check_values(batch: pa.RecordBatch, header: BatchHeader) -> None:
     deltas = batch.column(0)
     if deltas.null_count:
         raise InvalidRecordError("a timestamp is null")
-    lowest, highest = _extremes(deltas)
-    if lowest < 0 or header.base_timestamp_ms + highest > header.max_timestamp_ms:
-        raise InvalidRecordError("a timestamp lies outside of what the header says")
+    _check_deltas(*_extremes(deltas), header)
     if header.is_compacted:
         _check_offset_deltas(batch.column(batch.num_columns - 1), header)
     if header.schema_id == hd.SCHEMA_HEADERS:
         _check_headers(batch.column(3))
+
+
+def _check_deltas(lowest_ms: int, highest_ms: int, header: BatchHeader) -> None:
+    if lowest_ms < 0 or header.base_timestamp_ms + highest_ms > header.max_timestamp_ms:
+        raise InvalidRecordError("a timestamp lies outside of what the header says")
 
 
 def _check_offset_deltas(deltas: pa.Int32Array, header: BatchHeader) -> None:

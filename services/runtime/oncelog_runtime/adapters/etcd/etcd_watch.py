@@ -11,7 +11,7 @@ Rule 2: the position is the revision of the last change that was delivered. Afte
 Rule 3: a member that has lost its leader ends the stream (`hasleader`), so that another member is asked.
 Rule 4: at most `MAX_WAITING` answers wait for a slow reader; then the watch starts again with a listing.
 Rule 5: silence is no proof that nothing has changed: a stream on which nothing came for `QUIET_S` is asked for its progress,
-        and opened again when nothing comes for as long again. One may be quiet for ever on a connection that answers others.
+        and opened again when nothing comes for as long again. One may stay quiet on a connection that answers others.
 """
 
 from __future__ import annotations
