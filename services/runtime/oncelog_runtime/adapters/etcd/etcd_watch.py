@@ -70,7 +70,7 @@ class _Stream:
         self._asking = asyncio.create_task(self._ask(), name="etcd-watch-progress")
 
     async def _ask(self) -> None:
-        with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):  # whoever reads sees the end
+        with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):  # the reader sees the end
             await self._call.write(_PROGRESS)
 
     def close(self) -> None:
