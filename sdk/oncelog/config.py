@@ -212,8 +212,8 @@ class ProducerConfig:
     """How batches are compressed. Kafka: `compression.type`."""
     max_in_flight_requests_per_connection: int = 16
     """Requests on their way to one broker at the same time; at most 16 with idempotence, because the leader remembers
-    16 batches of a producer. While five are under way, a batch that is not full grows instead, and above 2 MiB of a
-    partition none follows. Kafka: `max.in.flight.requests.per.connection`.
+    16 batches of a producer. While five are under way, a batch that is not full grows instead, and none follows above
+    2 MiB of a partition, or right after a quota. Kafka: `max.in.flight.requests.per.connection`.
     """
     retries: int = _MAX_INT
     """How often a batch is tried again before `delivery_timeout_ms` ends it. Kafka: `retries`."""

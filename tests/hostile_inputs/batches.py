@@ -21,6 +21,7 @@ from oncelog.core.batch.header import (
 )
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.wire import methods
+from oncelog_partition_leader.core.producers.sequence_window import KEPT_BATCHES
 from oncelog_runtime.metadata.cluster_keys import shard_writer_id
 from tests.conformance.names import Place, Writer
 from tests.hostile_inputs.hands import NOBODY, batch_of, refused
@@ -154,9 +155,9 @@ async def impossible_epochs(s: Any, place: Place) -> None:
 @row(20, 21, 23, says="gaps and repeats: a gap is refused, a repeat is answered and never written again")
 async def sequences(s: Any, place: Place) -> list[str]:
     writer = await s.producer()
-    batches = [batch_of(s, place, writer, seq, f"value {seq}") for seq in range(8)]
+    batches = [batch_of(s, place, writer, seq, f"value {seq}") for seq in range(KEPT_BATCHES + 3)]
     first = [(await s.produce(place, data, token=writer.token)).base_offset for data in batches]
-    for seq in (9, 1 << 30, (1 << 31) - 1):
+    for seq in (len(batches) + 1, 1 << 30, (1 << 31) - 1):
         await refused(
             s.produce(place, batch_of(s, place, writer, seq), token=writer.token), errors.OutOfOrderSequenceError
         )
@@ -164,9 +165,9 @@ async def sequences(s: Any, place: Place) -> list[str]:
         answer = await s.produce(place, data, token=writer.token)
         assert answer.duplicate
         assert answer.base_offset == (first[number] if number >= 3 else -1), "the first offset, while it is known"
-    other = batch_of(s, place, writer, 7, "other content")
+    other = batch_of(s, place, writer, len(batches) - 1, "other content")
     await refused(s.produce(place, other, token=writer.token), errors.DuplicateSequenceError)
-    return [f"value {seq}" for seq in range(8)]
+    return [f"value {seq}" for seq in range(len(batches))]
 
 
 @row(56, says="times before 1970, in the year 9999, a day ahead, and an end before the beginning")

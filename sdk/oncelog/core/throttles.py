@@ -50,4 +50,5 @@ class Throttles:
 
     def held_since(self, address: str, method: str, since_ms: int) -> bool:
         """True when a quota kept this from being called at any moment since then."""
-        return self._last_ms.get((address, method), -1) > since_ms
+        last_ms = self._last_ms.get((address, method))
+        return last_ms is not None and last_ms > since_ms

@@ -50,12 +50,15 @@ _FEW: Final = 5
 _FEW_BYTES: Final = 2 << 20
 """Bytes that keep a partition's leader busy: what goes beyond that, and beyond `_FEW`, only waits there instead of here."""
 
+_QUOTA_MS: Final = 5_000
+"""So long after a broker made us wait because of a quota, it would hold what goes beyond `_FEW`."""
+
 Plan = dict[str, Send]
 """The call that is being filled, by the address of its broker."""
 
 
 class ProducerCore:
-    """See the module. One per producer or participant. Its 26 methods are the steps above and the events that come in."""
+    """See the module. One per producer or participant. Its 27 methods are the steps above and the events that come in."""
 
     def __init__(self, config: ProducerConfig, deliveries: Deliveries) -> None:
         self._config = config
@@ -152,7 +155,7 @@ class ProducerCore:
         address = self._road(partition, window, now_ms, plan)
         if address is None:
             return
-        batch = self._next_batch(partition, window, now_ms)
+        batch = self._next_batch(partition, window, address, now_ms)
         if batch is None:
             return
         self._put(batch, address, plan)
@@ -205,6 +208,12 @@ class ProducerCore:
         follows = not window.is_empty and window.may_send_new()
         return min(most, _FEW) if follows and self._grows(partition) else most
 
+    def _gains_nothing(self, partition: PartitionId, window: ProducerWindow, address: str, now_ms: int) -> bool:
+        """Beside `_FEW` under way, another batch would only be smaller, or wait at the leader instead of here."""
+        if self._grows(partition) or window.in_flight_bytes >= _FEW_BYTES:
+            return True
+        return self._deliveries.facts.was_held_since(address, now_ms - _QUOTA_MS)
+
     def _grows(self, partition: PartitionId) -> bool:
         """The partition's next new batch takes more records for as long as it waits."""
         return not self._flushes and self._queues.can_grow(partition)
@@ -218,7 +227,7 @@ class ProducerCore:
             send = plan[address] = Send(address)
         send.add(batch)
 
-    def _next_batch(self, partition: PartitionId, window: ProducerWindow, now_ms: int) -> Batch | None:
+    def _next_batch(self, partition: PartitionId, window: ProducerWindow, address: str, now_ms: int) -> Batch | None:
         """The batch to send now, in flight from here on."""
         batch = window.resend(now_ms)
         if batch is not None:
@@ -231,7 +240,7 @@ class ProducerCore:
             if ready_at_ms > now_ms and not self._flushes:
                 self._deliveries.do(WakeAt(partition, ready_at_ms))
                 return None
-            if window.in_flight >= _FEW and (self._grows(partition) or window.in_flight_bytes >= _FEW_BYTES):
+            if window.in_flight >= _FEW and self._gains_nothing(partition, window, address, now_ms):
                 return None  # it is looked at again with the next answer, or when the batch is full
             if window.needs_identity and not self._has_identity(partition, window):
                 return None

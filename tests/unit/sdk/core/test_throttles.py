@@ -44,3 +44,7 @@ def test_who_was_held_lately_is_known_after_it_is_over() -> None:
     assert throttles.held_since("a:1", "M", 1_050)
     assert not throttles.held_since("a:1", "M", 1_100)
     assert not throttles.held_since("b:1", "M", 0)
+
+
+def test_a_broker_that_never_held_us_did_not_before_the_clock_began() -> None:
+    assert not Throttles().held_since("broker", "Produce", -5_000)

@@ -177,6 +177,20 @@ def test_above_two_mebibytes_no_batch_follows_five_of_its_partition() -> None:
     assert len(machine.sent()) == 1
 
 
+def test_after_a_quota_no_batch_follows_five_of_its_partition() -> None:
+    machine = Machine(batch_size=600)
+    machine.facts.was_held = True
+    sent = []
+    for _ in range(5):
+        machine.add(value=bytes(100))
+        sent += machine.sent()
+    machine.add(value=bytes(100))
+    assert machine.tick() == []
+    machine.facts.was_held = False
+    machine.deliveries.wake((P0,))
+    assert len(machine.sent()) == 1
+
+
 def test_at_five_batches_of_a_partition_only_full_ones_follow() -> None:
     machine = Machine(batch_size=700)
     for _ in range(5):
