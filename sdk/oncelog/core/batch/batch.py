@@ -273,8 +273,6 @@ def _to_headers(column: pa.Array) -> pa.Array:
 def _seal_rows(
     batch: pa.RecordBatch, times_ms: tuple[int, int], codec: int, identity: BatchIdentity, is_control: bool = False
 ) -> bytes:
-    """`times_ms`: the smallest and the largest."""
-    _check_times(*times_ms)
     schema_id = hd.SCHEMA_PLAIN if batch.num_columns == len(PLAIN_SCHEMA) else hd.SCHEMA_HEADERS
     return _seal(memoryview(batch.serialize()), batch.num_rows, schema_id, times_ms, codec, identity, is_control)
 
@@ -288,7 +286,7 @@ def _seal(
     identity: BatchIdentity,
     is_control: bool,
 ) -> bytes:
-    """`message`: `count` records."""
+    """`message`: `count` records. `times_ms`: the smallest and the largest."""
     _check_times(*times_ms)
     size = len(message)
     if size > MAX_UNCOMPRESSED_BYTES:

@@ -121,8 +121,10 @@ def check(message: Buffer, count: int) -> Checked | None:
 
 
 def _end_of(message: Buffer, buffers: tuple[int, ...], count: int, nulls: int, begin: int) -> int:
-    """Returns where the next column begins; -1 unless this one is as `encode` writes it. `buffers`: three positions and
-    lengths."""
+    """Returns where the next column begins; -1 unless this one is as `encode` writes it.
+
+    `buffers`: the positions and lengths of its three.
+    """
     validity_bytes, size = (1 if nulls else 0), buffers[5]
     offsets_at = begin + 8 * validity_bytes
     content_at = offsets_at + (4 * count + 4 + 7) // 8 * 8
@@ -130,7 +132,8 @@ def _end_of(message: Buffer, buffers: tuple[int, ...], count: int, nulls: int, b
         return -1
     if _MESSAGE.size + content_at + size > len(message):
         return -1
-    if nulls and memoryview(message)[_MESSAGE.size + begin].bit_count() != count - nulls:
+    valid = memoryview(message)[_MESSAGE.size + begin] if nulls else 0
+    if valid >> count or (nulls and valid.bit_count() != count - nulls):  # a bit behind the rows stands for no row
         return -1
     offsets = _offsets(count).unpack_from(message, _MESSAGE.size + offsets_at)
     if offsets[0] != 0 or offsets[-1] != size or any(later < earlier for earlier, later in pairwise(offsets)):

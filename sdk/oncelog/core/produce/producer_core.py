@@ -49,7 +49,6 @@ _FEW: Final = 5
 """Batches or calls that keep a broker busy: more at a time only make open batches smaller. Kafka's default."""
 _FEW_BYTES: Final = 2 << 20
 """Bytes that keep a partition's leader busy: what goes beyond that, and beyond `_FEW`, only waits there instead of here."""
-
 _QUOTA_MS: Final = 5_000
 """So long after a broker made us wait because of a quota, it would hold what goes beyond `_FEW`."""
 

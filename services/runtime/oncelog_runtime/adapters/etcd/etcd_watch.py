@@ -66,7 +66,9 @@ class _Stream:
             self._post(None)
 
     def ask(self) -> None:
-        """Asks for a sign of life. Only for a stream that has answered before: one write at a time."""
+        """Asks for a sign of life, unless it is being asked. Only for a stream that has answered: one write at a time."""
+        if self._asking is not None and not self._asking.done():
+            return
         self._asking = asyncio.create_task(self._ask(), name="etcd-watch-progress")
 
     async def _ask(self) -> None:

@@ -96,3 +96,14 @@ def test_what_pyarrow_refuses_is_not_known() -> None:
     with pytest.raises(InvalidRecordError):
         read(shrunk)
     assert few_rows.check(shrunk, 1) is None
+
+
+def test_a_bit_behind_the_rows_stands_for_none_of_them() -> None:
+    """Regression: it was counted for a row, and a batch was taken whose null counts every reader refuses."""
+    message = by_hand([(0, b"k", b"value"), (0, None, b"value")])
+    validity = 272 + 16
+    assert message[validity] == 0b01
+    moved = changed(message, [(validity, 0b100)])
+    with pytest.raises(InvalidRecordError):
+        read(moved)
+    assert few_rows.check(moved, 2) is None

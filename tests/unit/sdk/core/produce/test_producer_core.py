@@ -165,12 +165,9 @@ def test_at_five_calls_a_batch_is_sent_again_whatever_waits_behind_it() -> None:
 def test_above_two_mebibytes_no_batch_follows_five_of_its_partition() -> None:
     machine = Machine(batch_size=1_000)
     sent = []
-    for _ in range(6):
+    for _ in range(5):
         machine.add(value=bytes(500 << 10))
         sent += machine.sent()
-        assert machine.tick() == []
-        if len(sent) == 5:
-            break
     machine.add(value=bytes(500 << 10))
     assert machine.tick() == []
     machine.answered(sent[0], None)
