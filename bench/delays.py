@@ -18,6 +18,7 @@ import asyncio
 import sys
 import tempfile
 import time
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -46,7 +47,11 @@ async def fill(client: Client, count: int) -> None:
     """Writes records that are due long after the run."""
     random = np.random.default_rng(1)
     async with client.producer() as producer:
-        await (await producer.send(TOPIC, b"the first makes the waiting topic", delay_ms=_YEAR_MS))
+        await (
+            await producer.send(
+                TOPIC, b"the first makes the waiting topic", deliver_at=timedelta(milliseconds=_YEAR_MS)
+            )
+        )
         for begin in range(0, count, _CHUNK):
             size = min(_CHUNK, count - begin)
             due = random.integers(_HOUR_MS, _YEAR_MS, size) + int(now_ms())
@@ -74,7 +79,7 @@ async def lateness(client: Client, count: int, rate: float) -> list[float]:
     reading = asyncio.ensure_future(read())
     async with client.producer() as producer:
         for _ in range(count):
-            await producer.send(TOPIC, b"x" * 100, delay_ms=random.randrange(1_000, 5_000))
+            await producer.send(TOPIC, b"x" * 100, deliver_at=timedelta(milliseconds=random.randrange(1_000, 5_000)))
             await asyncio.sleep(1 / rate)
     await reading
     return sorted(late)

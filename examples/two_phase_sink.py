@@ -24,27 +24,27 @@ ATTEMPTS = ("1", "2", "3")  # each sorts after the one before it
 SPAWN = multiprocessing.get_context("spawn")  # a forked child cannot use gRPC beside its parent
 
 
-def write_part(servers: str, topic: str, run: str, attempt: str, part: int) -> oncelog.ParticipantResult | None:
+def write_part(servers: str, topic: str, batch: oncelog.SharedBatch, part: int) -> oncelog.ParticipantResult | None:
     """A worker: it writes one part and returns what it wrote, which can be pickled. It commits nothing."""
     rows = [f"part {part}, row {i}" for i in range(ROWS)]
     with (
         oncelog.SyncClient(servers) as client,
-        client.join_transaction(f"sink-{topic}", run, topic, BATCH, write_attempt=attempt) as participant,
+        client.join_transaction(batch) as participant,
     ):
         if participant.already_committed:
             return None
         participant.send_many(topic, rows[: ROWS // 2])
         participant.flush()  # in the logs by now, and yet no read_committed consumer sees it
-        if (attempt, part) == ("1", 1):
+        if (batch.write_attempt, part) == ("1", 1):
             os.kill(os.getpid(), signal.SIGKILL)  # a machine is gone
         participant.send_many(topic, rows[ROWS // 2 :])
         return participant.flush()  # raises what was refused
 
 
-def write_batch(servers: str, topic: str, run: str, attempt: str) -> list[oncelog.ParticipantResult]:
+def write_batch(servers: str, topic: str, batch: oncelog.SharedBatch) -> list[oncelog.ParticipantResult]:
     """What the workers wrote. Raises `BrokenProcessPool` when one of them died, and ends the others."""
     with ProcessPoolExecutor(PARTS, mp_context=SPAWN) as workers:
-        parts = [workers.submit(write_part, servers, topic, run, attempt, part) for part in range(PARTS)]
+        parts = [workers.submit(write_part, servers, topic, batch, part) for part in range(PARTS)]
         return [result for part in parts if (result := part.result()) is not None]
 
 
@@ -52,14 +52,14 @@ def commit_batch(client: oncelog.SyncClient, servers: str, topic: str) -> oncelo
     """The one process that decides: it commits the results of an attempt in which no worker was lost."""
     run = uuid.uuid4().hex  # a later run takes over the transaction's name, and this one is refused from then on
     for attempt in ATTEMPTS:
+        batch = oncelog.SharedBatch(f"sink-{topic}", run, topic, BATCH, attempt)
         try:
-            results = write_batch(servers, topic, run, attempt)
+            results = write_batch(servers, topic, batch)
         except BrokenProcessPool:
             print(f"attempt {attempt}: a worker died")
             continue
         txn_no = results[0].txn_no if results else 0  # no results: the batch is committed already
-        names = (f"sink-{topic}", run, topic, BATCH)
-        return client.commit_transaction(*names, txn_no, results, write_attempt=attempt, wait="visible")
+        return client.commit_transaction(batch, txn_no, results, wait="visible")
     sys.exit("given up: what was written is aborted when its lease ends")
 
 

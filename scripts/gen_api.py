@@ -104,7 +104,8 @@ def pages_of_classes() -> dict[str, Page]:
             "Of one producer (`Transaction`), and of many writers together (`Participant`), as Spark has them. "
             f"{_WRITTEN_TYPES}",
             _named(
-                *("Transaction", "Participant", "ParticipantResult", "BatchCommit"), TransactionState=TransactionState
+                *("Transaction", "SharedBatch", "Participant", "ParticipantResult", "BatchCommit"),
+                TransactionState=TransactionState,
             ),
         ),
         "consumer.md": Page(

@@ -25,7 +25,7 @@ Written by scripts/gen_options.py from `oncelog.config`, where meanings, default
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypedDict
+from typing import TYPE_CHECKING, Any, Generic, TypedDict
 
 from oncelog.value_types import ReadKey, ReadValue, SentKey, SentValue
 
@@ -68,12 +68,14 @@ def _classes() -> Iterator[str]:
         "Of `Client.producer`; see `oncelog.ProducerConfig`.",
         {name: _fields(ProducerConfig)[name] for name in _OF_PRODUCERS_ALONE},
     )
+    yield _whatever("WritingOptions", "ProducerOptions")
     yield _one(
         "ConsumerOptions",
         "ClientOptions, Generic[ReadKey, ReadValue]",
         "Of `Client.consumer`; see `oncelog.ConsumerConfig`. Options of the client are for this one alone.",
         shared | _fields(ConsumerConfig),
     )
+    yield _whatever("ReadingOptions", "ConsumerOptions")
     of_client = {n: kind for n, kind in _fields(ClientConfig, *_NAMED_ITSELF).items() if n not in _fields(WorkerConfig)}
     yield _one(
         "WorkerOptions",
@@ -90,6 +92,11 @@ def _classes() -> Iterator[str]:
         "Of `create_channel` and `alter_channel`; see `oncelog.WorkerConfig`.",
         given,
     )
+
+
+def _whatever(name: str, options: str) -> str:
+    """A name for options that say by themselves what keys and values are."""
+    return f'{name} = {options}[Any, Any]\n"""`{options}` with keys and values of any type."""\n'
 
 
 def _fields(kind: type[Any], *without: str) -> dict[str, str]:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from oncelog.client.produce.delivery import BatchDelivery, Delivery, RecordMetadata, WrittenRange
     from oncelog.client.produce.producer import Producer
     from oncelog.client.produce.transactions.participant import BatchCommit, Participant, ParticipantResult
+    from oncelog.client.produce.transactions.shared_batch import SharedBatch
     from oncelog.client.produce.transactions.transaction import Transaction
     from oncelog.client.produce.writer import Message
     from oncelog.client.work.message import ChannelMessage
@@ -79,6 +80,7 @@ _HOMES = {
     "oncelog.client.once.refusals": ("LeaseHeldError", "OnceTableError", "OnceTopicError", "WorkFencedError"),
     "oncelog.client.once.work": ("Work",),
     "oncelog.client.produce.producer": ("Producer",),
+    "oncelog.client.produce.transactions.shared_batch": ("SharedBatch",),
     "oncelog.client.produce.transactions.transaction": ("Transaction",),
     "oncelog.client.produce.writer": ("Message",),
     "oncelog.client.work.message": ("ChannelMessage",),
@@ -141,6 +143,7 @@ __all__ = [
     "Work",
     "OnceInLog",
     "LogWork",
+    "SharedBatch",
     "Participant",
     "ParticipantResult",
     "BatchCommit",

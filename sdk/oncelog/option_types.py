@@ -5,7 +5,7 @@ Written by scripts/gen_options.py from `oncelog.config`, where meanings, default
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypedDict
+from typing import TYPE_CHECKING, Any, Generic, TypedDict
 
 from oncelog.value_types import ReadKey, ReadValue, SentKey, SentValue
 
@@ -68,6 +68,10 @@ class ProducerOptions(ParticipantOptions[SentKey, SentValue], total=False):
     transactional_id: str | None
 
 
+WritingOptions = ProducerOptions[Any, Any]
+"""`ProducerOptions` with keys and values of any type."""
+
+
 class ConsumerOptions(ClientOptions, Generic[ReadKey, ReadValue], total=False):
     """Of `Client.consumer`; see `oncelog.ConsumerConfig`. Options of the client are for this one alone."""
 
@@ -95,6 +99,10 @@ class ConsumerOptions(ClientOptions, Generic[ReadKey, ReadValue], total=False):
     expired: str
     key_deserializer: Deserializer[ReadKey] | None
     value_deserializer: Deserializer[ReadValue] | None
+
+
+ReadingOptions = ConsumerOptions[Any, Any]
+"""`ConsumerOptions` with keys and values of any type."""
 
 
 class WorkerOptions(TypedDict, Generic[ReadKey, ReadValue], total=False):

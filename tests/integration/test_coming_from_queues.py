@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 
 import pytest
 
@@ -72,7 +73,7 @@ def test_nsq_dpub(run: Play) -> None:
             here.client.worker(here.topic, channel="billing") as worker,
         ):
             begun = time.monotonic()
-            await (await producer.send(here.topic, value=b"later", delay_ms=2_000))
+            await (await producer.send(here.topic, value=b"later", deliver_at=timedelta(seconds=2)))
             await producer.send_and_wait(here.topic, value=b"now")
             assert await values(worker, 1) == [b"now"]
             assert await values(worker, 1) == [b"later"]

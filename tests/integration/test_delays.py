@@ -17,6 +17,11 @@ PATIENCE_S = 60.0
 BARRIER = b"the last one"
 
 
+def in_ms(milliseconds: int) -> timedelta:
+    """A delay."""
+    return timedelta(milliseconds=milliseconds)
+
+
 def now_ms() -> float:
     """The clock of this machine, as the brokers have it."""
     return time.time() * 1000
@@ -39,7 +44,7 @@ async def seen_until_barrier(client: oncelog.Client, topic: str) -> list[tuple[b
 async def put_barriers(producer: oncelog.Producer, topic: str, partitions: int, delay_ms: int) -> None:
     """In each partition a record that is due later than all others."""
     for partition in range(partitions):
-        await (await producer.send(topic, BARRIER, partition=partition, delay_ms=delay_ms))
+        await (await producer.send(topic, BARRIER, partition=partition, deliver_at=in_ms(delay_ms)))
 
 
 def test_a_delayed_record_comes_once_and_not_before_its_time(
@@ -58,7 +63,7 @@ def test_a_delayed_record_comes_once_and_not_before_its_time(
             due: dict[bytes, float] = {}
             for value, delay_ms in delays.items():
                 due[value] = now_ms() + delay_ms
-                await producer.send(topic, value, key=value, delay_ms=delay_ms)
+                await producer.send(topic, value, key=value, deliver_at=in_ms(delay_ms))
             at = datetime.now(UTC) + timedelta(seconds=1)
             due[b"at"] = at.timestamp() * 1000 - 1
             await producer.send(topic, b"at", deliver_at=at)
@@ -91,10 +96,10 @@ def test_in_a_transaction_it_waits_from_the_commit_on_and_not_after_an_abort(
             client.producer() as plain,
         ):
             aborted = await producer.begin_transaction()
-            await aborted.send(topic, b"never", delay_ms=10)
+            await aborted.send(topic, b"never", deliver_at=in_ms(10))
             await aborted.abort()
             txn = await producer.begin_transaction()
-            told = await (await txn.send(topic, b"committed", delay_ms=10))
+            told = await (await txn.send(topic, b"committed", deliver_at=in_ms(10)))
             with pytest.raises(NotScheduledError):
                 await client.admin.cancel_delayed(topic, told.partition, told.offset)
             await asyncio.sleep(1)
@@ -118,7 +123,9 @@ def test_what_is_cancelled_never_comes_and_what_waits_is_described(
         with pytest.raises(InvalidDelayError):
             producer.send(topic, b"too late", delay_ms=-1)
         begun_ms = now_ms()
-        told = [producer.send(topic, b"%d" % n, partition=n % 2, delay_ms=3_000 + n).result() for n in range(6)]
+        told = [
+            producer.send(topic, b"%d" % n, partition=n % 2, deliver_at=in_ms(3_000 + n)).result() for n in range(6)
+        ]
         for one in told[:4]:
             client.admin.cancel_delayed(topic, one.partition, one.offset)
         for one in told[:4]:
@@ -158,7 +165,8 @@ def test_a_broker_that_is_killed_while_records_wait_and_move_loses_and_doubles_n
             client.producer() as producer,
         ):
             waiting = [
-                (n, await producer.send(topic, b"%d" % n, partition=n % 3, delay_ms=500 + 10 * n)) for n in range(300)
+                (n, await producer.send(topic, b"%d" % n, partition=n % 3, deliver_at=in_ms(500 + 10 * n)))
+                for n in range(300)
             ]
             told = {n: await delivery for n, delivery in waiting}
             cancelled = list(range(250, 300, 5))

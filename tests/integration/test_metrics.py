@@ -6,6 +6,7 @@ import time
 import urllib.request
 from collections import defaultdict
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -168,7 +169,7 @@ def test_delayed_records_that_wait_are_counted(observed: LocalCluster) -> None:
         client.admin.create_topic("later", partitions=1)
         with client.producer() as producer:
             for _ in range(3):
-                producer.send("later", value=b"x", delay_ms=3_600_000).result()
+                producer.send("later", value=b"x", deliver_at=timedelta(milliseconds=3_600_000)).result()
     eventually(observed, "oncelog_delayed_waiting_records", 3, topic="later")
     assert total(observed, "oncelog_delayed_refused_records", topic="later") == 0
     assert total(observed, "oncelog_delayed_overdue_seconds", topic="later") == 0

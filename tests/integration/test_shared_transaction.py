@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable
 
@@ -9,23 +10,22 @@ import pytest
 
 from oncelog import Message, errors
 from oncelog.client.produce.transactions.participant import ParticipantResult
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.sync import Client
 from oncelog_cli.laptop.local_cluster import LocalCluster
 
-Names = tuple[str, str, str, int]
-
 
 @pytest.fixture
-def names(new_topic: Callable[..., str]) -> Names:
-    """Transactional id, run, application and number of a batch, made of a new topic's name."""
+def batch(new_topic: Callable[..., str]) -> SharedBatch:
+    """The first attempt to write a batch, named after a new topic."""
     topic = new_topic(2)
-    return (f"sink-{topic}", "run-1", topic, 1)
+    return SharedBatch(f"sink-{topic}", "run-1", topic, 1, "1")
 
 
-def written(client: Client, names: Names, rows: Iterable[str], attempt: str = "1") -> ParticipantResult:
+def written(client: Client, batch: SharedBatch, rows: Iterable[str]) -> ParticipantResult:
     """What one participant has to hand in."""
-    topic = names[2]
-    with client.join_transaction(*names, write_attempt=attempt) as participant:
+    topic = batch.app_id
+    with client.join_transaction(batch) as participant:
         sent = participant.send_many(topic, [Message(row, partition=i % 2) for i, row in enumerate(rows)])
         result = participant.flush()
     assert sum(part.records for part in sent.result()) == result.rows
@@ -43,29 +43,32 @@ def read(client: Client, topic: str, isolation_level: str = "read_committed") ->
         )
 
 
-def test_a_part_that_is_written_again_is_there_once(cluster: LocalCluster, names: Names) -> None:
+def test_a_part_that_is_written_again_is_there_once(cluster: LocalCluster, batch: SharedBatch) -> None:
     """Records of a part go in one call, and a part that was lost joins once more."""
     with Client(cluster.bootstrap_servers) as client:
-        lost = written(client, names, ["a", "b", "c"])
-        kept = [written(client, names, ["a", "b", "c"]), written(client, names, ["d", "e"])]
+        lost = written(client, batch, ["a", "b", "c"])
+        kept = [written(client, batch, ["a", "b", "c"]), written(client, batch, ["d", "e"])]
         assert {lost.txn_no} == {result.txn_no for result in kept}
-        answer = client.commit_transaction(*names, kept[0].txn_no, kept, write_attempt="1", wait="visible")
+        answer = client.commit_transaction(batch, kept[0].txn_no, kept, wait="visible")
         assert (answer.already_committed, answer.committed_rows) == (False, 5)
-        assert read(client, names[2]) == Counter("abcde")
-        assert read(client, names[2], "read_uncommitted") == Counter("abcabcde")
+        assert read(client, batch.app_id) == Counter("abcde")
+        assert read(client, batch.app_id, "read_uncommitted") == Counter("abcabcde")
 
 
-def test_a_batch_that_is_written_again_leaves_its_first_attempt_behind(cluster: LocalCluster, names: Names) -> None:
-    with Client(cluster.bootstrap_servers) as client, client.join_transaction(*names, write_attempt="1") as late:
-        late.send_many(names[2], ["a"])
+def test_a_batch_that_is_written_again_leaves_its_first_attempt_behind(
+    cluster: LocalCluster, batch: SharedBatch
+) -> None:
+    with Client(cluster.bootstrap_servers) as client, client.join_transaction(batch) as late:
+        late.send_many(batch.app_id, ["a"])
         late.flush()
-        again = written(client, names, ["a", "b"], attempt="2")
+        second = dataclasses.replace(batch, write_attempt="2")
+        again = written(client, second, ["a", "b"])
         with pytest.raises(errors.TxnEndedError, match="a later attempt to write this one, is open"):
-            client.join_transaction(*names, write_attempt="1")
-        late.send_many(names[2], ["late"])
+            client.join_transaction(batch)
+        late.send_many(batch.app_id, ["late"])
         with pytest.raises(errors.TxnEndedError):
             late.flush()
-        client.commit_transaction(*names, again.txn_no, [again], write_attempt="2", wait="visible")
-        assert read(client, names[2]) == Counter("ab")
-        with client.join_transaction(*names, write_attempt="3") as after:
+        client.commit_transaction(second, again.txn_no, [again], wait="visible")
+        assert read(client, batch.app_id) == Counter("ab")
+        with client.join_transaction(dataclasses.replace(batch, write_attempt="3")) as after:
             assert (after.already_committed, after.committed_rows) == (True, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+import oncelog
 from oncelog.errors import ProducerFencedError
 from oncelog.sync import Client
 from oncelog_cli.laptop.local_cluster import LocalCluster
@@ -246,17 +248,17 @@ def test_a_driver_that_lost_its_query_changes_nothing(pipeline: Pipeline) -> Non
     pipeline.run()
     rows = pa.RecordBatch.from_pydict({"value": [b"written by the old driver"]})
     with Client(pipeline.cluster.bootstrap_servers) as old:
-        names = (f"spark-{pipeline.last_id}", "old-run", pipeline.last_id)
-        with old.join_transaction(*names, 1, write_attempt="9") as participant:
+        batch = oncelog.SharedBatch(f"spark-{pipeline.last_id}", "old-run", pipeline.last_id, 1, "9")
+        with old.join_transaction(batch) as participant:
             participant.send_batch(pipeline.topic, rows)
             written = participant.flush()
         pipeline.add("b", ["b"])
         pipeline.run()
-        answer = old.commit_transaction(*names, 1, written.txn_no, [written], write_attempt="9")
+        answer = old.commit_transaction(batch, written.txn_no, [written])
         assert answer.already_committed
         with pytest.raises(ProducerFencedError):
-            old.join_transaction(*names, 2, write_attempt="9")
-        assert not old.abort_transaction(*names, 1, written.txn_no)
+            old.join_transaction(dataclasses.replace(batch, batch_id=2))
+        assert not old.abort_transaction(batch, written.txn_no)
     assert committed(pipeline.spark, pipeline.cluster, pipeline.topic) == once("a", "b")
 
 

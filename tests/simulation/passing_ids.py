@@ -19,6 +19,7 @@ from typing import Any, Final
 from oncelog import errors
 from oncelog.client.client import Client
 from oncelog.client.produce.transactions.participant import ParticipantResult
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from tests.simulation.history import Operation, Status
 from tests.simulation.workload import Workload, session_of
 
@@ -126,7 +127,7 @@ class PassingIds:
 
     async def _task(self, client: Client, id_: str, operation: Operation) -> ParticipantResult:
         participant = await client.join_transaction(
-            id_, f"job-{id_}", APP, 0, write_attempt="1", lease_ms=3_000, **_TIMEOUTS
+            SharedBatch(id_, f"job-{id_}", APP, 0, "1"), lease_ms=3_000, **_TIMEOUTS
         )
         async with participant:
             self._workload.named.append((id_, participant.txn_no, operation))
@@ -136,9 +137,8 @@ class PassingIds:
 
     @staticmethod
     async def _commit(client: Client, id_: str, result: ParticipantResult, expires: bool) -> bool:
-        answer = await client.commit_transaction(
-            id_, f"job-{id_}", APP, 0, result.txn_no, [result], write_attempt="1", token_expires=expires
-        )
+        batch = SharedBatch(id_, f"job-{id_}", APP, 0, "1", token_expires=expires)
+        answer = await client.commit_transaction(batch, result.txn_no, [result])
         return answer.already_committed
 
     async def _commit_again(self, client: Client, id_: str, result: ParticipantResult, expires: bool) -> None:

@@ -17,6 +17,7 @@ from typing import Final
 from oncelog import errors
 from oncelog.client.client import Client
 from oncelog.client.produce.transactions.participant import ParticipantResult
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from tests.simulation.history import Operation, Status
 from tests.simulation.workload import Workload
 
@@ -109,9 +110,12 @@ class SparkJob:
         """What Spark calls after a failure; a late one must not harm what follows."""
         numbers = [number for name, number, operation in self._workload.named if operation is batch.operation]
         try:
-            await client.abort_transaction(self._name, self._run, APP, batch.number, max(numbers, default=1))
+            await client.abort_transaction(self._names(batch), max(numbers, default=1))
         except errors.OncelogError:
             pass
+
+    def _names(self, batch: _Batch, attempt: str = "") -> SharedBatch:
+        return SharedBatch(self._name, self._run, APP, batch.number, attempt)
 
     async def _attempt(self, client: Client, batch: _Batch, attempt: str, random: Random) -> bool:
         """True: the batch was committed by an earlier attempt."""
@@ -156,9 +160,7 @@ class SparkJob:
     ) -> bool:
         while True:
             try:
-                reply = await client.commit_transaction(
-                    self._name, self._run, APP, batch.number, txn_no, winners, write_attempt=attempt, wait=wait
-                )
+                reply = await client.commit_transaction(self._names(batch, attempt), txn_no, winners, wait=wait)
             except errors.CommitOutcomeUnknownError:
                 if self._workload.stopping:
                     raise
@@ -186,13 +188,8 @@ class SparkJob:
     async def _write(
         self, client: Client, batch: _Batch, attempt: str, task: str, share: range, random: Random, *, fails: bool
     ) -> ParticipantResult | None:
-        run = self._run
         participant = await client.join_transaction(
-            self._name,
-            run,
-            APP,
-            batch.number,
-            write_attempt=attempt,
+            self._names(batch, attempt),
             task_attempt=task,
             lease_ms=3_000,
             delivery_timeout_ms=6_000,

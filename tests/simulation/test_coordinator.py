@@ -10,6 +10,7 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.client import Client
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.core.batch.hashing import shard_for
 from oncelog.types import TopicPartition
 from oncelog_coordinator.coordinator import CoordinatorNode
@@ -182,7 +183,7 @@ async def one_transaction(client: Client, producer: Any, count: int, expected: l
 def test_178_179_many_writers_through_a_fail_over(seed: int) -> None:
     async def scenario(cluster: SimCluster, client: Client) -> None:
         async def write(task: int, batch: int, run_id: str = "run-1") -> Any:
-            async with await client.join_transaction("q", run_id, "app", batch, write_attempt=f"{batch:03}") as part:
+            async with await client.join_transaction(SharedBatch("q", run_id, "app", batch, f"{batch:03}")) as part:
                 assert not part.already_committed
                 for p in range(PARTITIONS):
                     await part.send(TOPIC, b"b%d-t%d-p%d" % (batch, task, p), partition=p)
@@ -193,9 +194,9 @@ def test_178_179_many_writers_through_a_fail_over(seed: int) -> None:
         late = await write(9, 0)
         assert late.txn_no == results[0].txn_no
         winners = [results[0], results[2], late]
-        done = await client.commit_transaction("q", "run-1", "app", 0, late.txn_no, winners, write_attempt="000")
+        done = await client.commit_transaction(SharedBatch("q", "run-1", "app", 0, "000"), late.txn_no, winners)
         assert (done.already_committed, done.committed_rows) == (False, 9)
-        again = await client.commit_transaction("q", "run-1", "app", 0, late.txn_no, winners, write_attempt="000")
+        again = await client.commit_transaction(SharedBatch("q", "run-1", "app", 0, "000"), late.txn_no, winners)
         assert (again.already_committed, again.committed_rows) == (True, 9)
         await stable(client)
         assert await committed_values(client) == sorted(
@@ -204,8 +205,8 @@ def test_178_179_many_writers_through_a_fail_over(seed: int) -> None:
         old = await write(1, 1)
         new = await write(1, 1, "run-2")
         with pytest.raises(errors.ProducerFencedError):
-            await client.commit_transaction("q", "run-1", "app", 1, old.txn_no, [old], write_attempt="001")
-        await client.commit_transaction("q", "run-2", "app", 1, new.txn_no, [new], write_attempt="001")
+            await client.commit_transaction(SharedBatch("q", "run-1", "app", 1, "001"), old.txn_no, [old])
+        await client.commit_transaction(SharedBatch("q", "run-2", "app", 1, "001"), new.txn_no, [new])
         await stable(client)
         values = await committed_values(client)
         assert len(values) == 12
@@ -220,7 +221,7 @@ def test_111_180_what_nobody_ends_is_aborted_and_readers_go_on() -> None:
             txn = await producer.transaction().begin()
             await txn.send(TOPIC, b"never", partition=0)
             await txn.flush()
-            part = await client.join_transaction("q", "r", "app", 0, write_attempt="1", lease_ms=2_000)
+            part = await client.join_transaction(SharedBatch("q", "r", "app", 0, "1"), lease_ms=2_000)
             await part.send(TOPIC, b"neither", partition=1)
             await part.flush()
             await part.close()
@@ -232,7 +233,7 @@ def test_111_180_what_nobody_ends_is_aborted_and_readers_go_on() -> None:
             async with producer.transaction() as following:
                 await following.send(TOPIC, b"next", partition=0)
         with pytest.raises(errors.TxnEndedError):
-            await client.join_transaction("q", "r", "app", 0, write_attempt="1")
+            await client.join_transaction(SharedBatch("q", "r", "app", 0, "1"))
         await stable(client)
         assert await committed_values(client) == [b"next"]
 

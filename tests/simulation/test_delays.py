@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from datetime import timedelta
 from random import Random
 from typing import Any
 
@@ -17,6 +18,11 @@ from tests.simulation.test_sdk import BAD_NETWORK
 
 TOPIC = "later"
 PARTITIONS = 2
+
+
+def in_ms(milliseconds: int) -> timedelta:
+    """A delay."""
+    return timedelta(milliseconds=milliseconds)
 
 
 @dataclass(slots=True)
@@ -51,7 +57,7 @@ def test_a_delayed_record_is_seen_at_its_time_and_not_before() -> None:
             async with client.producer() as producer:
                 begin_ms = now_ms()
                 for value, delay_ms in enumerate((3_000, 50, 0, 1_000)):
-                    await (await producer.send(TOPIC, b"%d" % value, delay_ms=delay_ms))
+                    await (await producer.send(TOPIC, b"%d" % value, deliver_at=in_ms(delay_ms)))
                 waiting = await client.admin.describe_delayed(TOPIC)
                 assert sum(one.waiting for one in waiting) >= 2
             await reading
@@ -70,7 +76,7 @@ def test_a_cancelled_record_is_not_seen() -> None:
         await cluster.healthy()
         async with cluster.client("writer") as client, client.producer() as producer:
             await client.admin.create_topic(TOPIC, partitions=1, replication_factor=3)
-            told = [await (await producer.send(TOPIC, b"%d" % n, delay_ms=2_000)) for n in range(3)]
+            told = [await (await producer.send(TOPIC, b"%d" % n, deliver_at=in_ms(2_000))) for n in range(3)]
             await client.admin.cancel_delayed(TOPIC, 0, told[1].offset)
             found: dict[int, tuple[int, int]] = {}
             await seen(client, 2, found, client._context.clock.now_ms)
@@ -89,10 +95,10 @@ def test_a_transaction_that_aborts_takes_its_delayed_records_along() -> None:
             await client.admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=3)
             async with client.producer(transactional_id="delays") as producer:
                 async with producer.transaction() as txn:
-                    await txn.send(TOPIC, b"1", delay_ms=100)
+                    await txn.send(TOPIC, b"1", deliver_at=in_ms(100))
                     await txn.abort()
                 async with producer.transaction() as txn:
-                    await txn.send(TOPIC, b"2", delay_ms=200)
+                    await txn.send(TOPIC, b"2", deliver_at=in_ms(200))
                     await txn.send(TOPIC, b"3")
             found: dict[int, tuple[int, int]] = {}
             await seen(client, 2, found, client._context.clock.now_ms)
@@ -111,15 +117,13 @@ def test_bad_delays_are_refused_and_change_nothing() -> None:
         async with cluster.client("writer") as client:
             await client.admin.create_topic(TOPIC, partitions=1, replication_factor=3)
             async with client.producer() as producer:
-                for wrong in ({"delay_ms": -1}, {"delay_ms": 366 * 86_400_000}, {"deliver_at": 5}):
+                for wrong in (in_ms(-1), timedelta(days=366), 5):
                     with pytest.raises(errors.InvalidDelayError):
-                        await producer.send(TOPIC, b"1", **wrong)
-                with pytest.raises(errors.InvalidDelayError):
-                    await producer.send(TOPIC, b"1", delay_ms=1, deliver_at=1)
+                        await producer.send(TOPIC, b"1", deliver_at=wrong)
                 with pytest.raises(errors.UnknownTopicError):
-                    await producer.send("nobody", b"1", delay_ms=1)
+                    await producer.send("nobody", b"1", deliver_at=in_ms(1))
                 assert await client.admin.describe_delayed(TOPIC) == []
-                told = await (await producer.send(TOPIC, b"1", delay_ms=60_000))
+                told = await (await producer.send(TOPIC, b"1", deliver_at=in_ms(60_000)))
                 with pytest.raises(errors.NotScheduledError):
                     await client.admin.cancel_delayed(TOPIC, 0, told.offset + 1)
                 await client.admin.cancel_delayed(TOPIC, told.partition, told.offset)
@@ -147,12 +151,12 @@ def test_a_leader_that_was_cut_off_does_not_move_again_what_the_next_one_has_mov
             for number in range(20):  # until another broker leads the topic than its waiting topic
                 topic = f"later-{number}"
                 await client.admin.create_topic(topic, partitions=1, replication_factor=3)
-                await (await producer.send(topic, b"soon", delay_ms=10))
+                await (await producer.send(topic, b"soon", deliver_at=in_ms(10)))
                 old = await leader_of(client, f"__delayed.{topic}")
                 if old != await leader_of(client, topic):
                     break
             await cluster.healthy()
-            await (await producer.send(topic, b"once", delay_ms=25_000))
+            await (await producer.send(topic, b"once", deliver_at=in_ms(25_000)))
             await asyncio.sleep(1)
             others = [f"broker-{n}" for n in range(3) if f"broker-{n}" != old]
             network.partition([old], others)
@@ -178,7 +182,7 @@ async def send_some(producer: Any, client: Client, said: Said, random: Random, v
         delay_ms = random.choice([0, 100, 2_000, 6_000, 20_000])
         said.due_ms[value] = now_ms() + delay_ms
         try:
-            waiting.append((value, await producer.send(TOPIC, b"%d" % value, delay_ms=delay_ms)))
+            waiting.append((value, await producer.send(TOPIC, b"%d" % value, deliver_at=in_ms(delay_ms))))
         except errors.OncelogError:
             said.refused.add(value)
         if random.random() < 0.3:

@@ -19,7 +19,7 @@ from typing import Final
 from tests.unit.test_tidy import texts
 
 PRODUCTION: Final = ("sdk/", "services/", "spark/")
-ANY_MOST: Final = 106
+ANY_MOST: Final = 98
 INLINE_MOST: Final = 150
 OBSERVES: Final = re.compile(r"/trace/|/observability/|/observe/|(trac|metric|observer|collector|otel|otlp)[^/]*\.py$")
 ELSEWHERE: Final = ("sdk/oncelog_cli/", "services/runtime/oncelog_runtime/sim/")

@@ -29,17 +29,17 @@ from oncelog.client.once.in_log import OnceInLog
 from oncelog.client.once.log_options import REMEMBER_IDS_MS, LogJob, once_in_log
 from oncelog.client.process.entry import Job, processor
 from oncelog.client.process.processor import Processed, Stop
-from oncelog.client.process.work import OnProcessError, ProcessBatchFunction, ProcessFunction, chosen, each, whole
+from oncelog.client.process.work import OnProcessError, ProcessBatchFunction, ProcessFunction, each, whole
 from oncelog.client.produce import unclosed
 from oncelog.client.produce.producer import Producer
 from oncelog.client.produce.transactions.participant import (
     BatchCommit,
     Batches,
-    BatchToken,
     JoinOptions,
     Participant,
     ParticipantResult,
 )
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata
 from oncelog.client.work.worker import Worker
@@ -53,7 +53,15 @@ from oncelog.v1 import types_pb2
 from oncelog.wire import methods
 
 if TYPE_CHECKING:
-    from oncelog.option_types import ClientOptions, ConsumerOptions, ParticipantOptions, ProducerOptions, WorkerOptions
+    from oncelog.option_types import (
+        ClientOptions,
+        ConsumerOptions,
+        ParticipantOptions,
+        ProducerOptions,
+        ReadingOptions,
+        WorkerOptions,
+        WritingOptions,
+    )
     from oncelog.value_types import ReadKey, ReadValue, SentKey, SentValue
 
 M = TypeVar("M", Producer, Consumer, Participant, Worker)
@@ -268,14 +276,13 @@ class Client(StaysHere):
         self,
         topics: str | Sequence[str],
         to: str,
-        fn: ProcessFunction | None = None,
+        fn: ProcessFunction,
         *,
         group_id: str,
-        fn_batch: ProcessBatchFunction | None = None,
         on_error: OnProcessError | None = None,
         stop: Stop | None = None,
-        reading: ConsumerOptions[Any, Any] | None = None,
-        writing: ProducerOptions[Any, Any] | None = None,
+        reading: ReadingOptions | None = None,
+        writing: WritingOptions | None = None,
     ) -> Processed:
         """Reads `topics` as a member of the group, calls `fn(record)`, and writes what it returns to the topic `to`.
 
@@ -288,19 +295,33 @@ class Client(StaysHere):
         When it raises, nothing of the batch is committed, and `ProcessingError` names the record. With
         `on_error(record, error)` it goes on instead: what that returns is written in place of it, None skips the record.
 
-        `fn_batch`, in place of `fn`, gets the list of all records of a batch, up to `max_poll_records` of several partitions,
-        and returns None or a list. A value that it returns has no key, so return a `Message` where the order in the output
-        matters. When it raises, `ProcessingError` names the first record; `on_error` is for `fn` alone.
-
         `reading` and `writing` are options of the consumer and the producer; `auto_offset_reset` is "earliest" here, and
         `transaction_timeout_ms` 10 s. With a `group_instance_id` in `reading` a restart takes over at once what was left open.
         What the cluster may get over is logged and tried again. Raises `ConfigError` and what else only the caller can solve.
         """
-        work = chosen(fn, fn_batch, on_error, each, whole)
-        return await self.run_job(Job(work, topics, to, group_id, stop, reading, writing))
+        return await self.run_job(Job(each(fn, on_error), topics, to, group_id, stop, reading, writing))
+
+    async def process_batches(
+        self,
+        topics: str | Sequence[str],
+        to: str,
+        fn: ProcessBatchFunction,
+        *,
+        group_id: str,
+        stop: Stop | None = None,
+        reading: ReadingOptions | None = None,
+        writing: WritingOptions | None = None,
+    ) -> Processed:
+        """As `process`, with a function that gets the list of all records of a batch, up to `max_poll_records` of several
+        partitions, and returns None or a list.
+
+        A value that it returns has no key, so return a `Message` where the order in the output matters. When it raises,
+        `ProcessingError` names the first record.
+        """
+        return await self.run_job(Job(whole(fn), topics, to, group_id, stop, reading, writing))
 
     async def run_job(self, job: Job) -> Processed:
-        """For `oncelog.sync`: as `process`, with a function that works on whole batches."""
+        """For `oncelog.sync`: as `process` and `process_batches`, with work that is done in another thread."""
         return await processor(self._context, self.consumer, self.producer, job).run()
 
     def once(
@@ -310,8 +331,8 @@ class Client(StaysHere):
         id_header: str = "",
         ids_topic: str = "",
         remember_ids_ms: int = REMEMBER_IDS_MS,
-        reading: ConsumerOptions[Any, Any] | None = None,
-        writing: ProducerOptions[Any, Any] | None = None,
+        reading: ReadingOptions | None = None,
+        writing: WritingOptions | None = None,
     ) -> OnceInLog:
         """Has the work of each record of these topics done once, where the log itself remembers what was done.
 
@@ -330,12 +351,8 @@ class Client(StaysHere):
 
     async def join_transaction(
         self,
-        transactional_id: str,
-        owner_run: str,
-        app_id: str,
-        batch_id: int,
+        batch: SharedBatch,
         *,
-        write_attempt: str = "",
         task_attempt: str = "",
         lease_ms: int = 60_000,
         max_duration_ms: int = 0,
@@ -348,15 +365,7 @@ class Client(StaysHere):
         context, own = self._for_one(config)
         if "delivery" in own:
             raise ConfigError("the writer of a shared transaction writes once by itself: leave delivery out")
-        options = JoinOptions(
-            transactional_id,
-            owner_run,
-            BatchToken(app_id, batch_id),
-            write_attempt,
-            task_attempt,
-            lease_ms,
-            max_duration_ms,
-        )
+        options = JoinOptions(batch, task_attempt, lease_ms, max_duration_ms)
         caller = Caller(context, self._metadata)
         participant = Participant(context, self._metadata, caller, load(ProducerConfig, own, _SHARED), options)
         self._keep(participant)
@@ -369,51 +378,29 @@ class Client(StaysHere):
 
     async def commit_transaction(
         self,
-        transactional_id: str,
-        owner_run: str,
-        app_id: str,
-        batch_id: int,
+        batch: SharedBatch,
         txn_no: int,
         winners: Sequence[ParticipantResult],
         *,
-        write_attempt: str = "",
         wait: str = "decided",
         timeout_ms: int | None = None,
-        token_expires: bool = False,
     ) -> BatchCommit:
-        """Commits what the winners wrote, with the batch's token, in one decision; see `Batches.commit`.
-
-        The token is kept for good, and the transactional id with it. `token_expires`: no job ever writes this batch again,
-        since the id was made for one job, so both go when the id has not been used for long. An `app_id` that has
-        committed a batch without it keeps its token for good all the same.
-        """
+        """Commits what the winners wrote, with the names of the batch, in one decision; see `Batches.commit`."""
         return await Batches(self._context, self._caller).commit(
-            transactional_id,
-            owner_run,
-            BatchToken(app_id, batch_id, token_expires),
-            txn_no,
-            winners,
-            write_attempt=write_attempt,
-            wait=wait,
-            timeout_ms=timeout_ms,
+            batch, txn_no, winners, wait=wait, timeout_ms=timeout_ms
         )
 
     async def abort_transaction(
         self,
-        transactional_id: str,
-        owner_run: str,
-        app_id: str,
-        batch_id: int,
+        batch: SharedBatch,
         txn_no: int,
         *,
         session_token: bytes = b"",
         timeout_ms: int | None = None,
     ) -> bool:
         """Aborts what is open under this name. False: nothing was. `session_token`: of any `ParticipantResult` of it."""
-        token = BatchToken(app_id, batch_id)
-        batches = Batches(self._context, self._caller)
-        return await batches.abort(
-            transactional_id, owner_run, token, txn_no, session_token=session_token, timeout_ms=timeout_ms
+        return await Batches(self._context, self._caller).abort(
+            batch, txn_no, session_token=session_token, timeout_ms=timeout_ms
         )
 
     async def get_outcome(self, transactional_id: str, txn_no: int) -> TransactionOutcome:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -29,7 +29,6 @@ from oncelog.client.process.work import (
     OnProcessError,
     ProcessBatchFunction,
     ProcessFunction,
-    chosen,
     each_in_thread,
     whole_in_thread,
 )
@@ -48,7 +47,7 @@ from oncelog.types import TopicPartition
 from oncelog.value_types import NULL, Headers, K, Key, V, Value, fills_up
 
 if TYPE_CHECKING:
-    from oncelog.option_types import ConsumerOptions, ProducerOptions
+    from oncelog.option_types import ReadingOptions, WritingOptions
 
 T = TypeVar("T")
 OnPartitions = Callable[[list[TopicPartition]], None]
@@ -183,18 +182,17 @@ class WritesDelayed(Writes[B, Key, Value], Generic[B, Key, Value]):
         headers: Headers = (),
         ttl_ms: int | None = None,
         *,
-        delay_ms: int | None = None,
-        deliver_at: datetime | int | None = None,
+        deliver_at: datetime | timedelta | int | None = None,
     ) -> Delivery:
         """Queues one record; waits for room, not for the acknowledgement. See `oncelog.Producer.send`.
 
         Serializers run in the caller's thread. Where the client is traced, for a delayed record, and in `send_many` and
         `send_and_wait`, they run in the thread of the event loop.
         """
-        if delay_ms is None and deliver_at is None:
+        if deliver_at is None:
             return super().send(topic, value, key, partition, timestamp_ms, headers, ttl_ms)
         record = (topic, value, key, partition, timestamp_ms, headers, ttl_ms)
-        return Delivery(self._run(self._inner.send(*record, delay_ms=delay_ms, deliver_at=deliver_at)), self._thread)
+        return Delivery(self._run(self._inner.send(*record, deliver_at=deliver_at)), self._thread)
 
 
 class TransactionBase(WritesDelayed[AsyncTransaction[Key, Value], Key, Value]):
@@ -489,18 +487,32 @@ class ClientBase(Wrapper[AsyncClient]):
         self,
         topics: str | Sequence[str],
         to: str,
-        fn: ProcessFunction | None = None,
+        fn: ProcessFunction,
         *,
         group_id: str,
-        fn_batch: ProcessBatchFunction | None = None,
         on_error: OnProcessError | None = None,
         stop: Stop | None = None,
-        reading: ConsumerOptions[Any, Any] | None = None,
-        writing: ProducerOptions[Any, Any] | None = None,
+        reading: ReadingOptions | None = None,
+        writing: WritingOptions | None = None,
     ) -> Processed:
         """As `oncelog.Client.process`. The functions are plain ones, and run in another thread: they may block.
 
         A Ctrl-C ends it: the batch that is worked on is not committed. Set `stop` from another thread to end it after that.
         """
-        work = chosen(fn, fn_batch, on_error, each_in_thread, whole_in_thread)
+        work = each_in_thread(fn, on_error)
+        return self._run(self._inner.run_job(Job(work, topics, to, group_id, stop, reading, writing)))
+
+    def process_batches(
+        self,
+        topics: str | Sequence[str],
+        to: str,
+        fn: ProcessBatchFunction,
+        *,
+        group_id: str,
+        stop: Stop | None = None,
+        reading: ReadingOptions | None = None,
+        writing: WritingOptions | None = None,
+    ) -> Processed:
+        """As `oncelog.Client.process_batches`. The function is a plain one, and runs in another thread: it may block."""
+        work = whole_in_thread(fn)
         return self._run(self._inner.run_job(Job(work, topics, to, group_id, stop, reading, writing)))

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from oncelog.client.client import Client as AsyncClient
 from oncelog.client.client import TransactionOutcome
 from oncelog.client.once.log_options import REMEMBER_IDS_MS
 from oncelog.client.produce.transactions.participant import BatchCommit, ParticipantResult
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.ports import Transport, WallClock
 from oncelog.sync.by_hand import ClientBase
 from oncelog.sync.consumer import Consumer
@@ -24,7 +25,15 @@ from oncelog.sync.worker import Worker
 from oncelog.trace.tracing import Tracer
 
 if TYPE_CHECKING:
-    from oncelog.option_types import ClientOptions, ConsumerOptions, ParticipantOptions, ProducerOptions, WorkerOptions
+    from oncelog.option_types import (
+        ClientOptions,
+        ConsumerOptions,
+        ParticipantOptions,
+        ProducerOptions,
+        ReadingOptions,
+        WorkerOptions,
+        WritingOptions,
+    )
     from oncelog.value_types import ReadKey, ReadValue, SentKey, SentValue
 
 
@@ -116,8 +125,8 @@ class Client(ClientBase):
         id_header: str = "",
         ids_topic: str = "",
         remember_ids_ms: int = REMEMBER_IDS_MS,
-        reading: ConsumerOptions[Any, Any] | None = None,
-        writing: ProducerOptions[Any, Any] | None = None,
+        reading: ReadingOptions | None = None,
+        writing: WritingOptions | None = None,
     ) -> OnceInLog:
         """Has the work of each record of these topics done once, where the log itself remembers what was done.
 
@@ -145,12 +154,8 @@ class Client(ClientBase):
 
     def join_transaction(
         self,
-        transactional_id: str,
-        owner_run: str,
-        app_id: str,
-        batch_id: int,
+        batch: SharedBatch,
         *,
-        write_attempt: str = "",
         task_attempt: str = "",
         lease_ms: int = 60_000,
         max_duration_ms: int = 0,
@@ -163,15 +168,7 @@ class Client(ClientBase):
         return Participant(
             self._run(
                 self._inner.join_transaction(
-                    transactional_id,
-                    owner_run,
-                    app_id,
-                    batch_id,
-                    write_attempt=write_attempt,
-                    task_attempt=task_attempt,
-                    lease_ms=lease_ms,
-                    max_duration_ms=max_duration_ms,
-                    **config,
+                    batch, task_attempt=task_attempt, lease_ms=lease_ms, max_duration_ms=max_duration_ms, **config
                 )
             ),
             self._thread,
@@ -179,61 +176,22 @@ class Client(ClientBase):
 
     def commit_transaction(
         self,
-        transactional_id: str,
-        owner_run: str,
-        app_id: str,
-        batch_id: int,
+        batch: SharedBatch,
         txn_no: int,
         winners: Sequence[ParticipantResult],
         *,
-        write_attempt: str = "",
         wait: str = "decided",
         timeout_ms: int | None = None,
-        token_expires: bool = False,
     ) -> BatchCommit:
-        """Commits what the winners wrote, with the batch's token, in one decision; see `Batches.commit`.
-
-        The token is kept for good, and the transactional id with it. `token_expires`: no job ever writes this batch again,
-        since the id was made for one job, so both go when the id has not been used for long. An `app_id` that has
-        committed a batch without it keeps its token for good all the same.
-        """
-        return self._run(
-            self._inner.commit_transaction(
-                transactional_id,
-                owner_run,
-                app_id,
-                batch_id,
-                txn_no,
-                winners,
-                write_attempt=write_attempt,
-                wait=wait,
-                timeout_ms=timeout_ms,
-                token_expires=token_expires,
-            )
-        )
+        """Commits what the winners wrote, with the names of the batch, in one decision; see `Batches.commit`."""
+        return self._run(self._inner.commit_transaction(batch, txn_no, winners, wait=wait, timeout_ms=timeout_ms))
 
     def abort_transaction(
-        self,
-        transactional_id: str,
-        owner_run: str,
-        app_id: str,
-        batch_id: int,
-        txn_no: int,
-        *,
-        session_token: bytes = b"",
-        timeout_ms: int | None = None,
+        self, batch: SharedBatch, txn_no: int, *, session_token: bytes = b"", timeout_ms: int | None = None
     ) -> bool:
         """Aborts what is open under this name. False: nothing was. `session_token`: of any `ParticipantResult` of it."""
         return self._run(
-            self._inner.abort_transaction(
-                transactional_id,
-                owner_run,
-                app_id,
-                batch_id,
-                txn_no,
-                session_token=session_token,
-                timeout_ms=timeout_ms,
-            )
+            self._inner.abort_transaction(batch, txn_no, session_token=session_token, timeout_ms=timeout_ms)
         )
 
     def get_outcome(self, transactional_id: str, txn_no: int) -> TransactionOutcome:

@@ -10,9 +10,9 @@ Rule 4: a batch write is known by its app id, its version and its topic: the sam
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.errors import IllegalStateError
 
 QUERY_ID_PROPERTY: Final = "sql.streaming.queryId"
@@ -21,29 +21,12 @@ RUN_ID_PROPERTY: Final = "spark.jobGroup.id"
 """Local properties that Spark 4 gives to the tasks of a micro-batch; a contract test pins them."""
 
 
-@dataclass(frozen=True, slots=True)
-class WriteIdentity:
-    """The batch `(app_id, batch_id)`, the run that owns the transactional id, and the attempt to write the batch.
-
-    `is_only_run`: the transactional id was made up for this run, so no other one ever writes the batch.
-    """
-
-    transactional_id: str
-    owner_run: str
-    app_id: str
-    batch_id: int
-    write_attempt: str
-    is_only_run: bool = False
-
-
 def write_attempt(now_ms: int, random_hex: str) -> str:
     """Name of an attempt; later ones sort above earlier ones."""
     return f"{now_ms:015d}-{random_hex}"
 
 
-def streaming_identity(
-    local_property: Callable[[str], str | None], transactional_id: str, attempt: str
-) -> WriteIdentity:
+def streaming_identity(local_property: Callable[[str], str | None], transactional_id: str, attempt: str) -> SharedBatch:
     """The identity of the micro-batch that a task belongs to; an empty `transactional_id` is `spark-<query id>`.
 
     Raises `IllegalStateError` when the engine does not tell its tasks which batch they write.
@@ -58,7 +41,7 @@ def streaming_identity(
             missing=", ".join(missing) or BATCH_ID_PROPERTY,
         )
     query_id = found[QUERY_ID_PROPERTY] or ""
-    return WriteIdentity(
+    return SharedBatch(
         transactional_id=transactional_id or f"spark-{query_id}",
         owner_run=found[RUN_ID_PROPERTY] or "",
         app_id=query_id,
@@ -78,7 +61,7 @@ def transactional_id_of(app_id: str, topic: str) -> str:
 
 def batch_identity(
     transactional_id: str, app_id: str, version: int, now_us: int, random_hex: str, topic: str = ""
-) -> WriteIdentity:
+) -> SharedBatch:
     """The identity of a batch job. With `app_id` and `version` a rerun is a no-op; without, each run is a batch of its own.
 
     A transactional id without them gets the time as its version, so that a job on it is never taken for an older one.
@@ -87,7 +70,8 @@ def batch_identity(
     attempt = write_attempt(now_us // 1000, random_hex)
     if app_id:
         name = transactional_id or transactional_id_of(app_id, topic)
-        return WriteIdentity(name, run, app_id, version, attempt)
+        return SharedBatch(name, run, app_id, version, attempt)
     if transactional_id:
-        return WriteIdentity(transactional_id, run, "spark-job", now_us, attempt)
-    return WriteIdentity(f"spark-{run}", run, "spark-job", 0, attempt, is_only_run=True)
+        return SharedBatch(transactional_id, run, "spark-job", now_us, attempt)
+    # no other run writes it: without `token_expires` the coordinators keep an id for each job there ever was
+    return SharedBatch(f"spark-{run}", run, "spark-job", 0, attempt, token_expires=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from pyspark_oncelog.options.identity import WriteIdentity
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from pyspark_oncelog.options.read_write_options import SinkOptions
 from pyspark_oncelog.sink.batch_trace import NO_TRACE, BatchTrace
 from pyspark_oncelog.worker.worker_memory import freeze_modules
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class OncelogBatchWriter(DataSourceArrowWriter):
     """See the module. `identity` None = at least once."""
 
-    def __init__(self, options: SinkOptions, identity: WriteIdentity | None, trace: BatchTrace = NO_TRACE) -> None:
+    def __init__(self, options: SinkOptions, identity: SharedBatch | None, trace: BatchTrace = NO_TRACE) -> None:
         self._options = options
         self._identity = identity
         self._trace = trace

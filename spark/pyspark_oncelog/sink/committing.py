@@ -12,9 +12,9 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.errors import BatchRolledBackError, OncelogError, ReplayMismatchError
 from oncelog.trace import span_names
-from pyspark_oncelog.options.identity import WriteIdentity
 from pyspark_oncelog.options.read_write_options import ConnectionOptions, SinkOptions
 from pyspark_oncelog.sink.batch_trace import TracerOf, connection_of, last_part
 from pyspark_oncelog.sink.messages import BatchMessages, TaskMessage, TaskResult, agree, first_joined, trace_of
@@ -62,22 +62,17 @@ def _commit(options: SinkOptions, connection: ConnectionOptions, batch: BatchMes
 
 
 def _ask_commit(
-    connection: ConnectionOptions, identity: WriteIdentity, txn_no: int, winners: Sequence[ParticipantResult]
+    connection: ConnectionOptions, identity: SharedBatch, txn_no: int, winners: Sequence[ParticipantResult]
 ) -> BatchCommit:
     return client_for(connection).commit_transaction(
-        identity.transactional_id,
-        identity.owner_run,
-        identity.app_id,
-        identity.batch_id,
+        identity,
         txn_no,
         winners,
-        write_attempt=identity.write_attempt,
         wait="visible",  # so that a read which begins after this job sees it
-        token_expires=identity.is_only_run,  # else the coordinators keep an id for each job there ever was
     )
 
 
-def _wait_visible(connection: ConnectionOptions, identity: WriteIdentity) -> None:
+def _wait_visible(connection: ConnectionOptions, identity: SharedBatch) -> None:
     """The run before died after its commit, and its markers may still be on their way: a commit of what is committed waits.
 
     Nothing depends on the answer: the batch is committed, and is visible a little later if it cannot be had.
@@ -122,16 +117,10 @@ def abort_batch(options: SinkOptions, messages: Sequence[WriterCommitMessage | N
 
 
 @forgetting_wrong_cluster()
-def _abort(options: SinkOptions, message: TaskMessage, identity: WriteIdentity, tasks: int) -> None:
+def _abort(options: SinkOptions, message: TaskMessage, identity: SharedBatch, tasks: int) -> None:
     connection = connection_of(options, message.trace)
     tracer = _tracer_of(connection)
     with last_part(message.trace, tracer, span_names.SPARK_ABORT, identity.app_id, identity.batch_id, tasks):
         client_for(connection).abort_transaction(
-            identity.transactional_id,
-            identity.owner_run,
-            identity.app_id,
-            identity.batch_id,
-            message.txn_no,
-            session_token=message.session_token,
-            timeout_ms=_ABORT_TIMEOUT_MS,
+            identity, message.txn_no, session_token=message.session_token, timeout_ms=_ABORT_TIMEOUT_MS
         )

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from pyspark.sql.datasource import WriterCommitMessage
 
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.errors import IllegalStateError
-from pyspark_oncelog.options.identity import WriteIdentity
 from pyspark_oncelog.sink.batch_trace import NO_TRACE, BatchTrace
 
 
@@ -30,7 +30,7 @@ class TaskResult(enum.Enum):
 class TaskMessage(WriterCommitMessage):
     """The result of one task attempt. `counts` are its acknowledged records as (topic id, partition, records), sorted."""
 
-    identity: WriteIdentity | None
+    identity: SharedBatch | None
     result: TaskResult
     rows: int
     producer_id: int = -1
@@ -46,7 +46,7 @@ class TaskMessage(WriterCommitMessage):
 class BatchMessages:
     """The messages of a batch, checked. `committed_rows` is of the earlier commit, -1 = unknown."""
 
-    identity: WriteIdentity
+    identity: SharedBatch
     result: TaskResult
     txn_no: int
     rows: int

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.errors import IllegalStateError
-from pyspark_oncelog.options.identity import WriteIdentity, streaming_identity
+from pyspark_oncelog.options.identity import streaming_identity
 from pyspark_oncelog.options.read_write_options import SinkOptions
 from pyspark_oncelog.sink.batch_trace import NO_TRACE, BatchTrace
 from pyspark_oncelog.worker.worker_memory import freeze_modules
@@ -46,7 +47,7 @@ class OncelogStreamWriter(DataSourceStreamArrowWriter):
         freeze_modules()
         return message
 
-    def _identity(self, context: TaskContext) -> WriteIdentity | None:
+    def _identity(self, context: TaskContext) -> SharedBatch | None:
         if not self._options.exactly_once:
             return None
         return streaming_identity(context.getLocalProperty, self._options.transactional_id, self._attempt)

@@ -12,10 +12,10 @@ import dataclasses
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.errors import BatchRolledBackError, IllegalStateError, MessageTooLargeError, UnknownTopicError
 from oncelog.trace import span_names
 from pyspark_oncelog import preflight
-from pyspark_oncelog.options.identity import WriteIdentity
 from pyspark_oncelog.options.read_write_options import SinkOptions
 from pyspark_oncelog.sink.batch_gatherer import GATHERED_BATCHES, Gatherer
 from pyspark_oncelog.sink.batch_trace import NO_TRACE, BatchTrace, connection_of, part
@@ -51,7 +51,7 @@ class ArrowWriter(Protocol):
 
 def write_task(
     options: SinkOptions,
-    identity: WriteIdentity | None,
+    identity: SharedBatch | None,
     task_attempt: str,
     batches: Iterable[RecordBatch],
     trace: BatchTrace = NO_TRACE,
@@ -72,7 +72,7 @@ def write_task(
 def _write(
     client: Client,
     options: SinkOptions,
-    identity: WriteIdentity | None,
+    identity: SharedBatch | None,
     task_attempt: str,
     batches: Iterable[RecordBatch],
 ) -> TaskMessage:
@@ -93,15 +93,11 @@ def _append(client: Client, options: SinkOptions, batches: Iterable[RecordBatch]
 
 
 def _write_joined(
-    client: Client, options: SinkOptions, identity: WriteIdentity, task_attempt: str, batches: Iterable[RecordBatch]
+    client: Client, options: SinkOptions, identity: SharedBatch, task_attempt: str, batches: Iterable[RecordBatch]
 ) -> TaskMessage:
     try:
         participant = client.join_transaction(
-            identity.transactional_id,
-            identity.owner_run,
-            identity.app_id,
-            identity.batch_id,
-            write_attempt=identity.write_attempt,
+            identity,
             task_attempt=task_attempt,
             lease_ms=options.lease_ms,
             max_duration_ms=options.max_duration_ms,

@@ -9,6 +9,7 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.consume.offsets import GroupMetadata
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.core.batch.hashing import shard_for
 from oncelog.types import TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
@@ -200,20 +201,22 @@ async def test_the_client_library_shows_its_tokens_everywhere(s: Script) -> None
             await dropped.send("work", b"aborted")
             await dropped.flush()
             await dropped.abort()
-        task = await client.join_transaction("q", "run", "app", 0)
+        task = await client.join_transaction(SharedBatch("q", "run", "app", 0))
         async with task:
             await task.send("work", b"joined")
             await task.renew()
             result = await task.flush()
         assert "session_token" not in repr(result)
-        commit = await client.commit_transaction("q", "run", "app", 0, result.txn_no, [result], wait="visible")
+        commit = await client.commit_transaction(
+            SharedBatch("q", "run", "app", 0), result.txn_no, [result], wait="visible"
+        )
         assert not commit.already_committed
-        task = await client.join_transaction("q", "run", "app", 1)
+        task = await client.join_transaction(SharedBatch("q", "run", "app", 1))
         async with task:
             await task.send("work", b"dropped")
             result = await task.flush()
         token = result.session_token
-        assert await client.abort_transaction("q", "run", "app", 1, result.txn_no, session_token=token)
+        assert await client.abort_transaction(SharedBatch("q", "run", "app", 1), result.txn_no, session_token=token)
     await s.stable(place)
     assert await s.read(place) == ["plain", "t1", "joined"]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.config import ConsumerConfig, ProducerConfig, load
 from oncelog.delivery_presets import OF_CONSUMERS, OF_PRODUCERS, PRESETS, completed
 from oncelog.errors import ConfigError, IllegalStateError
@@ -113,7 +114,7 @@ def test_a_refused_preset_connects_to_nothing() -> None:
         with pytest.raises(ConfigError, match="needs a group_id"):
             client.consumer(TOPIC, delivery="at_least_once")
         with pytest.raises(ConfigError, match="leave delivery out"):
-            await client.join_transaction("t", "r", "a", 1, delivery="exactly_once")  # type: ignore[typeddict-item]
+            await client.join_transaction(SharedBatch("t", "r", "a", 1), delivery="exactly_once")  # type: ignore[typeddict-item]
         await client.close()
 
     cluster.run(work)

@@ -16,6 +16,7 @@ TYPED = Path(__file__).parent / "typed_orders.py"
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 GOOD = """
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 import oncelog
 
 
@@ -24,8 +25,8 @@ async def use(client: oncelog.Client, sync_client: oncelog.SyncClient) -> None:
     client.consumer("orders", "more", group_id="g", value_deserializer=lambda value: value)
     sync_client.producer(value_serializer=str.encode, compression_type="zstd")
     sync_client.consumer("orders", auto_offset_reset="earliest", client_id="mine")
-    await client.join_transaction("t", "run", "app", 1, lease_ms=5, batch_size=1 << 20)
-    sync_client.join_transaction("t", "run", "app", 1, task_attempt="2", linger_ms=5)
+    await client.join_transaction(SharedBatch("t", "run", "app", 1), lease_ms=5, batch_size=1 << 20)
+    sync_client.join_transaction(SharedBatch("t", "run", "app", 1), task_attempt="2", linger_ms=5)
 
 
 oncelog.Client("a:1", client_id="mine", bootstrap_timeout_ms=1_000, ssl_cafile="ca.crt")

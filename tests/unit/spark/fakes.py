@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
 from oncelog.client.produce.transactions.participant import BatchCommit, ParticipantResult
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.errors import OncelogError, UnknownTopicError
 
 
@@ -50,18 +52,15 @@ class FakeClient:
         self.joins: list[dict[str, Any]] = []
         self.participants: list[FakeParticipant] = []
         self.options: list[dict[str, Any]] = []
-        self.commits: list[tuple[Any, ...]] = []
-        self.tokens_expire: list[bool] = []
+        self.commits: list[tuple[SharedBatch, int, Sequence[ParticipantResult]]] = []
         self.aborts: list[tuple[Any, ...]] = []
         self.abort_tokens: list[bytes] = []
         self.created: list[tuple[str, int]] = []
         self.admin = SimpleNamespace(describe_topic=self._describe, create_topic=self._create)
 
-    def join_transaction(
-        self, transactional_id: str, owner_run: str, app_id: str, batch_id: int, **given: Any
-    ) -> FakeParticipant:
+    def join_transaction(self, batch: SharedBatch, **given: Any) -> FakeParticipant:
         self.options.append(given)
-        self.joins.append({"names": (transactional_id, owner_run, app_id, batch_id), **given})
+        self.joins.append({"batch": batch, **given})
         if self.join_error is not None:
             raise self.join_error
         self.participants.append(FakeParticipant(self))
@@ -72,13 +71,14 @@ class FakeClient:
         self.participants.append(FakeParticipant(self))
         return self.participants[-1]
 
-    def commit_transaction(self, *given: Any, token_expires: bool = False, **_more: Any) -> BatchCommit:
-        self.commits.append(given)
-        self.tokens_expire.append(token_expires)
+    def commit_transaction(
+        self, batch: SharedBatch, txn_no: int, winners: Sequence[ParticipantResult], **_more: Any
+    ) -> BatchCommit:
+        self.commits.append((batch, txn_no, winners))
         if self.commit_error is not None:
             raise self.commit_error
-        rows = sum(winner.rows for winner in given[5])
-        return BatchCommit(self.committed_rows is not None, self.committed_rows or rows, given[4])
+        rows = sum(winner.rows for winner in winners)
+        return BatchCommit(self.committed_rows is not None, self.committed_rows or rows, txn_no)
 
     def abort_transaction(self, *given: Any, session_token: bytes, **_more: Any) -> bool:
         self.aborts.append(given)

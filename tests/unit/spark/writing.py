@@ -6,12 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyspark_oncelog.options.identity import WriteIdentity
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from pyspark_oncelog.options.read_write_options import SinkOptions
 from pyspark_oncelog.sink.messages import TaskMessage
 from pyspark_oncelog.sink.task_writer import write_task
 
-IDENTITY = WriteIdentity("spark-q", "run", "q", 7, "a")
+IDENTITY = SharedBatch("spark-q", "run", "q", 7, "a")
 
 
 def options(**more: str) -> SinkOptions:
@@ -22,5 +22,5 @@ def rows(*values: str, **columns: Any) -> Any:
     return pa.RecordBatch.from_pydict({"value": list(values), **columns})
 
 
-def write(*batches: Any, identity: WriteIdentity | None = IDENTITY, **more: str) -> TaskMessage:
+def write(*batches: Any, identity: SharedBatch | None = IDENTITY, **more: str) -> TaskMessage:
     return write_task(options(**more), identity, "42", batches)

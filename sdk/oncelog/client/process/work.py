@@ -27,7 +27,7 @@ OnProcessError = Callable[[ConsumerRecord, Exception], object]
 """The `on_error` of `Client.process` returns what is written instead, as the function does, or raises."""
 
 ProcessBatchFunction = Callable[[Records], object]
-"""The `fn_batch` of `Client.process` gets a list, and returns nothing, a list of values and messages, or an awaitable of it."""
+"""The function of `Client.process_batches` gets a list, and returns nothing or a list of values and messages."""
 
 Source = ConsumerRecord | Records
 """An output is made of one record, or of a batch as a whole."""
@@ -73,27 +73,6 @@ def outputs(source: Source, given: object) -> list[Output]:
     if not isinstance(given, Message):
         given = Message(given) if isinstance(source, Records) else Message(given, source.key)
     return [Output(source, given)]
-
-
-def chosen(
-    fn: ProcessFunction | None,
-    fn_batch: ProcessBatchFunction | None,
-    on_error: OnProcessError | None,
-    by_record: Callable[[ProcessFunction, OnProcessError | None], Work],
-    by_batch: Callable[[ProcessBatchFunction], Work],
-) -> Work:
-    """The work with the one function that was given. Raises `ConfigError`."""
-    if fn is not None and fn_batch is None:
-        return by_record(fn, on_error)
-    if fn_batch is None or fn is not None:
-        raise errors.ConfigError(
-            "process works with one function: give either fn, which gets a record, or fn_batch, which gets a list of them"
-        )
-    if on_error is not None:
-        raise errors.ConfigError(
-            "on_error stands in for the output of one record, and fn_batch gets many: catch the error within fn_batch"
-        )
-    return by_batch(fn_batch)
 
 
 def each(fn: ProcessFunction, on_error: OnProcessError | None) -> Work:
@@ -157,23 +136,23 @@ def _check_plain(*functions: Callable[..., object] | None) -> None:
 # ---------------------------------------------------------------- batches
 
 
-def whole(fn_batch: ProcessBatchFunction) -> Work:
+def whole(fn: ProcessBatchFunction) -> Work:
     """Calls a function or a coroutine function once for each batch, in the event loop. Rules 2 and 4."""
 
     async def work(records: Records) -> list[Output]:
         with failing_at(records):
-            return outputs(records, await _awaited(fn_batch(_copy(records))))
+            return outputs(records, await _awaited(fn(_copy(records))))
 
     return work
 
 
-def whole_in_thread(fn_batch: ProcessBatchFunction) -> Work:
+def whole_in_thread(fn: ProcessBatchFunction) -> Work:
     """Calls a plain function once for each batch, in a thread, so that it may block. Rules 2 and 4. Raises `ConfigError`."""
-    _check_plain(fn_batch)
+    _check_plain(fn)
 
     def work(records: Records) -> list[Output]:
         with failing_at(records):
-            return outputs(records, fn_batch(_copy(records)))
+            return outputs(records, fn(_copy(records)))
 
     async def in_thread(records: Records) -> list[Output]:
         return await asyncio.to_thread(work, records)

@@ -5,7 +5,7 @@ Rule: whatever is wrong with a delay is said before anything is queued, and noth
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from oncelog.client.home.context import Context
@@ -18,6 +18,7 @@ from oncelog.wire import methods
 
 DELAY_MAX_MS: Final = 365 * 86_400_000
 _TIMEOUT_MS: Final = 30_000
+_MS: Final = timedelta(milliseconds=1)
 
 
 class DelayedRecords:
@@ -29,15 +30,15 @@ class DelayedRecords:
         self._caller = caller
 
     async def place(
-        self, topic: str, delay_ms: int | None, deliver_at: datetime | int | None, ttl_ms: int | None
+        self, topic: str, deliver_at: datetime | timedelta | int, ttl_ms: int | None
     ) -> tuple[str, int, int | None]:
-        """Returns the waiting topic, the timestamp and the time to live of a record that is due after `delay_ms`, or at
-        `deliver_at`; the time to live is counted from now, and begins when the record is due.
+        """Returns the waiting topic, the timestamp and the time to live of a record that is due at `deliver_at`; the time to
+        live is counted from now, and begins when the record is due.
 
         The waiting topic is made at its first use. Raises `InvalidDelayError`, `UnknownTopicError` or `InvalidTopicError`.
         """
         now_ms = self._context.clock.now_ms()
-        due_ms = due_at_ms(now_ms, delay_ms, deliver_at)
+        due_ms = due_at_ms(now_ms, deliver_at)
         name = waiting_topic(topic)
         if self._metadata.known_topic(name) is None:
             request = pb.CreateTopicRequest(topic=name, if_not_exists=True, timeout_ms=_TIMEOUT_MS)
@@ -45,15 +46,18 @@ class DelayedRecords:
         return name, due_ms, None if ttl_ms is None else ttl_ms + due_ms - now_ms
 
 
-def due_at_ms(now_ms: int, delay_ms: int | None, deliver_at: datetime | int | None) -> int:
+def due_at_ms(now_ms: int, deliver_at: datetime | timedelta | int) -> int:
     """Returns when a record is due, in milliseconds since 1970. Raises `InvalidDelayError`."""
-    if (delay_ms is None) == (deliver_at is None):
-        raise InvalidDelayError("give delay_ms or deliver_at, not both")
-    if isinstance(deliver_at, datetime):
+    if isinstance(deliver_at, timedelta):
+        due_ms = now_ms + deliver_at // _MS
+    elif isinstance(deliver_at, datetime):
         if deliver_at.tzinfo is None:
             raise InvalidDelayError("deliver_at has no time zone: use datetime.now(UTC) + timedelta(...)")
-        deliver_at = int(deliver_at.astimezone(UTC).timestamp() * 1000)
-    due_ms = deliver_at if deliver_at is not None else now_ms + (delay_ms or 0)
+        due_ms = int(deliver_at.timestamp() * 1000)
+    elif isinstance(deliver_at, int):
+        due_ms = deliver_at
+    else:
+        raise InvalidDelayError("deliver_at is a timedelta, a time with its zone, or milliseconds", given=deliver_at)
     if not 0 <= due_ms - now_ms <= DELAY_MAX_MS:
         raise InvalidDelayError(
             "a record is due between now and a year from now", due_ms=due_ms, now_ms=now_ms, limit_ms=DELAY_MAX_MS

@@ -11,6 +11,7 @@ import oncelog
 from oncelog import errors, sync
 from oncelog.client.client import Client, TransactionOutcome
 from oncelog.client.defaults import SystemClock
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.types import Buffer
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
@@ -103,7 +104,7 @@ def test_a_join_that_failed_leaves_nothing_in_the_client(cluster: FakeCluster) -
             for number in range(3):
                 cluster.fail("JoinTransaction", errors.BatchRolledBackError())
                 with pytest.raises(errors.BatchRolledBackError):
-                    await client.join_transaction("t", "run", "app", number)
+                    await client.join_transaction(SharedBatch("t", "run", "app", number))
             assert client._made == {}
 
     cluster.run(work)

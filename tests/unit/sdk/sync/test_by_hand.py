@@ -13,6 +13,7 @@ import pytest
 from oncelog import errors, sync
 from oncelog.client.consume.fetched_records import ConsumerRecord, Records
 from oncelog.client.defaults import SystemClock
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.sync import by_hand
 from oncelog.types import TopicPartition
 from tests.unit.sdk.client.consume.scripted_group import ScriptedGroup
@@ -72,12 +73,12 @@ def test_a_delivery_that_is_done_is_asked_without_the_thread_of_the_loop(
 
 
 def test_a_participant_knows_what_its_join_found(client: sync.Client) -> None:
-    with client.join_transaction("t", "run", "app", 1) as participant:
+    with client.join_transaction(SharedBatch("t", "run", "app", 1)) as participant:
         participant.send(TOPIC, b"a", partition=0)
         result = participant.flush()
         assert (participant.already_committed, participant.committed_rows) == (False, 0)
-    client.commit_transaction("t", "run", "app", 1, result.txn_no, [result])
-    with client.join_transaction("t", "run", "app", 1) as again:
+    client.commit_transaction(SharedBatch("t", "run", "app", 1), result.txn_no, [result])
+    with client.join_transaction(SharedBatch("t", "run", "app", 1)) as again:
         assert (again.already_committed, again.committed_rows) == (True, 1)
 
 
@@ -141,13 +142,13 @@ def test_a_function_of_batches_runs_in_another_thread_and_gets_lists() -> None:
     stop = threading.Event()
     calls: list[tuple[threading.Thread, list[bytes]]] = []
 
-    def fn_batch(records: Records) -> None:
+    def fn(records: Records) -> None:
         calls.append((threading.current_thread(), [record.value for record in records]))
         stop.set()
 
     with sync.Client(BROKERS, transport=cluster, clock=SystemClock(), random=Random(1)) as client:
         ScriptedGroup(cluster, 0)
-        done = client.process(TOPIC, TOPIC, fn_batch=fn_batch, group_id="g", stop=stop)
+        done = client.process_batches(TOPIC, TOPIC, fn, group_id="g", stop=stop)
         assert (done.records, done.outputs) == (2, 0)
         [(thread, values)] = calls
         assert values == [b"1", b"2"]

@@ -19,6 +19,7 @@ import pytest
 
 from oncelog import errors, sync
 from oncelog.client.defaults import LazyGrpcTransport, SystemClock
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.link import grpc_transport
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
 
@@ -70,12 +71,12 @@ def test_a_transaction_block(client: sync.Client, cluster: FakeCluster) -> None:
 
 
 def test_a_participant(client: sync.Client) -> None:
-    with client.join_transaction("t", "run", "app", 1) as participant:
+    with client.join_transaction(SharedBatch("t", "run", "app", 1)) as participant:
         participant.send(TOPIC, b"a", partition=0)
         many = participant.send_many(TOPIC, (value for value in (b"b", b"c")))
         result = participant.flush()
     assert (many.rows, many.done(), sum(written.records for written in many.result())) == (2, True, 2)
-    assert client.commit_transaction("t", "run", "app", 1, result.txn_no, [result]).committed_rows == 3
+    assert client.commit_transaction(SharedBatch("t", "run", "app", 1), result.txn_no, [result]).committed_rows == 3
 
 
 def test_any_thread_may_call(client: sync.Client, cluster: FakeCluster) -> None:

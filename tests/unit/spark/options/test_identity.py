@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.errors import IllegalStateError
 from pyspark_oncelog.options.identity import (
     BATCH_ID_PROPERTY,
     QUERY_ID_PROPERTY,
     RUN_ID_PROPERTY,
-    WriteIdentity,
     batch_identity,
     streaming_identity,
     write_attempt,
 )
 
-IDENTITY = WriteIdentity("spark-q", "run", "q", 7, "a")
+IDENTITY = SharedBatch("spark-q", "run", "q", 7, "a")
 PROPERTIES = {QUERY_ID_PROPERTY: "q", BATCH_ID_PROPERTY: "7", RUN_ID_PROPERTY: "run"}
 
 
@@ -51,15 +51,15 @@ def test_a_job_with_app_and_version_is_the_same_batch_when_it_runs_again() -> No
 def test_only_a_job_that_made_its_own_id_says_that_nobody_else_writes_its_batch() -> None:
     """For any other one the token must last: a run next year may write the same batch."""
     named = [("mine", "", -1), ("", "etl", 3), ("mine", "etl", 3)]
-    assert not any(batch_identity(*who, 1_000_000, "aa").is_only_run for who in named)
-    assert not streaming_identity(PROPERTIES.get, "", "a").is_only_run
+    assert not any(batch_identity(*who, 1_000_000, "aa").token_expires for who in named)
+    assert not streaming_identity(PROPERTIES.get, "", "a").token_expires
 
 
 def test_a_job_without_them_is_a_batch_of_its_own() -> None:
     one, two = batch_identity("", "", -1, 1_000_000, "aa"), batch_identity("", "", -1, 2_000_000, "bb")
     assert one.transactional_id != two.transactional_id
-    assert one.is_only_run
-    assert two.is_only_run
+    assert one.token_expires
+    assert two.token_expires
     named = [batch_identity("mine", "", -1, at, "aa") for at in (1_000_000, 1_000_001)]
     assert named[0].transactional_id == named[1].transactional_id
     assert named[0].batch_id < named[1].batch_id

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.errors import ConfigError, IllegalStateError, NetworkError
 from oncelog.trace.trace_context import TRACEPARENT
 from pyspark_oncelog import preflight
-from pyspark_oncelog.options.identity import WriteIdentity
 from pyspark_oncelog.options.read_write_options import SinkOptions
 from pyspark_oncelog.sink import batch_trace, committing
 from pyspark_oncelog.sink.batch_trace import NO_TRACE, BatchTrace, begin, connection_of
@@ -22,7 +22,7 @@ from pyspark_oncelog.worker import worker_client
 from tests.spans import Recorder, failed, recording_tracer
 from tests.unit.spark.fakes import FakeClient
 
-IDENTITY = WriteIdentity("spark-q", "run", "q", 7, "a")
+IDENTITY = SharedBatch("spark-q", "run", "q", 7, "a")
 ENDPOINT = "http://collector:4317"
 
 

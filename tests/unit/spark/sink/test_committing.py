@@ -22,19 +22,21 @@ from tests.unit.spark.writing import IDENTITY, options, rows, write
 def test_the_winners_of_a_batch_are_committed_in_one_call(client: FakeClient) -> None:
     messages = [write(rows("1", "2")), write(rows("3"))]
     committing.commit_batch(options(), messages, 7)
-    [(*names, winners)] = client.commits
-    assert names == ["spark-q", "run", "q", 7, 5]
+    [(batch, txn_no, winners)] = client.commits
+    assert (batch, txn_no) == (IDENTITY, 5)
     assert [(w.producer_id, w.rows, w.counts) for w in winners] == [(11, 2, (("id", 0, 2),)), (11, 1, (("id", 0, 1),))]
 
 
-@pytest.mark.parametrize("is_only_run", [False, True])
-def test_the_token_of_a_batch_that_nobody_writes_again_may_be_forgotten(client: FakeClient, is_only_run: bool) -> None:
-    identity = dataclasses.replace(IDENTITY, is_only_run=is_only_run)
+@pytest.mark.parametrize("token_expires", [False, True])
+def test_the_token_of_a_batch_that_nobody_writes_again_may_be_forgotten(
+    client: FakeClient, token_expires: bool
+) -> None:
+    identity = dataclasses.replace(IDENTITY, token_expires=token_expires)
     committing.commit_batch(options(), [write(rows("1"), identity=identity)], None)
-    assert client.tokens_expire == [is_only_run]
+    assert [batch.token_expires for batch, *_ in client.commits] == [token_expires]
 
 
-AGAIN = ("spark-q", "run", "q", 7, 0, ())
+AGAIN = (IDENTITY, 0, ())
 """A commit without winners of what is committed already: its answer comes when the markers are in."""
 
 
@@ -78,7 +80,7 @@ def test_an_abort_names_the_transaction_and_never_raises(client: FakeClient) -> 
     message = write(rows("1"))
     client.abort_error = NetworkError()
     committing.abort_batch(options(), [None, message])
-    assert client.aborts == [("spark-q", "run", "q", 7, 5)]
+    assert client.aborts == [(IDENTITY, 5)]
 
 
 def test_an_abort_does_not_raise_what_making_a_client_raises(

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.errors import IllegalStateError
-from pyspark_oncelog.options.identity import WriteIdentity
 from pyspark_oncelog.sink.messages import TaskMessage, TaskResult, agree, first_joined
 
-IDENTITY = WriteIdentity("spark-q", "run", "q", 7, "a")
+IDENTITY = SharedBatch("spark-q", "run", "q", 7, "a")
 FIRST = TaskMessage(IDENTITY, TaskResult.JOINED, rows=3, producer_id=11, txn_no=5)
 SECOND = replace(FIRST, rows=4, producer_id=12)
 

@@ -13,7 +13,7 @@ from pyspark_oncelog.sink import stream_writer
 from pyspark_oncelog.sink.messages import TaskResult
 from pyspark_oncelog.sink.stream_writer import OncelogStreamWriter
 from tests.unit.spark.fakes import FakeClient
-from tests.unit.spark.writing import options, rows
+from tests.unit.spark.writing import IDENTITY, options, rows
 
 TOLD = {QUERY_ID_PROPERTY: "q", BATCH_ID_PROPERTY: "7", RUN_ID_PROPERTY: "run"}
 
@@ -38,8 +38,8 @@ def test_a_task_learns_its_batch_from_spark(client: FakeClient, monkeypatch: pyt
     in_task(monkeypatch, TOLD)
     message = write()
     [join] = client.joins
-    assert join["names"] == ("spark-q", "run", "q", 7)
-    assert (join["write_attempt"], join["task_attempt"]) == ("a", "42")
+    assert join["batch"] == IDENTITY
+    assert join["task_attempt"] == "42"
     assert message.rows == 2
 
 
@@ -48,10 +48,10 @@ def test_another_object_commits_by_the_messages_alone(client: FakeClient, monkey
     message = write()
     in_task(monkeypatch, None)
     OncelogStreamWriter(options(), "of the committer").commit([message], 7)
-    [(*names, winners)] = client.commits
-    assert (names, len(winners)) == (["spark-q", "run", "q", 7, 5], 1)
+    [(batch, txn_no, winners)] = client.commits
+    assert (batch, txn_no, len(winners)) == (IDENTITY, 5, 1)
     OncelogStreamWriter(options(), "of the committer").abort([None, message], 7)
-    assert client.aborts == [("spark-q", "run", "q", 7, 5)]
+    assert client.aborts == [(IDENTITY, 5)]
 
 
 def test_spark_commits_the_batch_of_the_messages_or_none(client: FakeClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.errors import (
     BatchRolledBackError,
     ConfigError,
@@ -14,7 +15,6 @@ from oncelog.errors import (
     ProducerFencedError,
     UnknownTopicError,
 )
-from pyspark_oncelog.options.identity import WriteIdentity
 from pyspark_oncelog.sink.messages import TaskMessage, TaskResult
 from tests.unit.spark.fakes import FakeClient, FakeParticipant
 from tests.unit.spark.writing import IDENTITY, options, rows, write
@@ -23,8 +23,8 @@ from tests.unit.spark.writing import IDENTITY, options, rows, write
 def test_a_task_joins_by_its_names_writes_and_says_what_it_wrote(client: FakeClient) -> None:
     message = write(rows("1", "2"), rows("3"))
     [join], [participant] = client.joins, client.participants
-    assert join["names"] == ("spark-q", "run", "q", 7)
-    assert (join["write_attempt"], join["task_attempt"]) == ("a", "42")
+    assert join["batch"] == IDENTITY
+    assert join["task_attempt"] == "42"
     assert participant.sent == [("t", {"value": [b"1", b"2", b"3"]})], "small batches are gathered"
     assert participant.is_closed
     assert message == TaskMessage(
@@ -85,7 +85,7 @@ def test_at_least_once_joins_nothing(client: FakeClient) -> None:
 
 @pytest.mark.parametrize("identity", [IDENTITY, None], ids=["in a transaction", "at least once"])
 def test_a_topic_that_was_deleted_since_is_created_again_or_named(
-    client: FakeClient, identity: WriteIdentity | None
+    client: FakeClient, identity: SharedBatch | None
 ) -> None:
     """A worker remembered it, and option createTopicPartitions had no effect until the worker ended."""
     row = rows("1", topic=["new"])
@@ -121,7 +121,7 @@ BY_THE_TOPIC = MessageTooLargeError(batch_bytes=9_000_000, max_message_bytes=8 <
 def test_a_row_that_is_too_large_names_the_limit_by_the_option_that_raises_it(
     client: FakeClient,
     monkeypatch: pytest.MonkeyPatch,
-    identity: WriteIdentity | None,
+    identity: SharedBatch | None,
     refusal: MessageTooLargeError,
     says: str,
     named: tuple[str, str],
@@ -139,7 +139,7 @@ def test_a_row_that_is_too_large_names_the_limit_by_the_option_that_raises_it(
 
 
 @pytest.mark.parametrize("identity", [IDENTITY, None], ids=["in a transaction", "at least once"])
-def test_the_largest_row_is_that_of_the_option(client: FakeClient, identity: WriteIdentity | None) -> None:
+def test_the_largest_row_is_that_of_the_option(client: FakeClient, identity: SharedBatch | None) -> None:
     """Regression: rows of 9 MB could not be written at all."""
     write(rows("1"), identity=identity, maxRequestBytes=str(16 << 20))
     assert (client.options[0]["max_request_size"], client.options[0]["batch_size"]) == (16 << 20, 3 << 20)

@@ -27,6 +27,7 @@ from oncelog.client.produce.handover import Handover
 from oncelog.client.produce.observer import TransactionObserver
 from oncelog.client.produce.send_trace import transaction_observer_of
 from oncelog.client.produce.sender import Sender
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.client.produce.transactions.txn_names import end_wait, name_of
 from oncelog.client.produce.writer import Message, Writer
 from oncelog.client.routing.calls import Caller
@@ -41,22 +42,6 @@ from oncelog.value_types import NULL, Headers, Key, Value, fills_up
 from oncelog.wire import methods
 
 _CLOSED = "the participant is closed: join the transaction again to write"
-
-
-@dataclass(frozen=True, slots=True)
-class BatchToken:
-    """Which batch of which application: Spark's query id and batch id, or Delta's `txnAppId` and `txnVersion`.
-
-    `expires`, in a commit: this batch is never written again, so its token goes with its transactional id.
-    """
-
-    app_id: str
-    batch_id: int
-    expires: bool = False
-
-    def to_proto(self) -> co.CommitToken:
-        """As it travels."""
-        return co.CommitToken(app_id=self.app_id, batch_id=self.batch_id, expires=self.expires)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +70,11 @@ class BatchCommit:
 
 @dataclass(frozen=True, slots=True)
 class JoinOptions:
-    """Names the transaction and the participant that joins it. `lease_ms`: idle time after which the transaction aborts;
-    `max_duration_ms`: hard cap; 0 = the coordinator's default. A later `write_attempt` (by order of text) beats an earlier one.
+    """Says what a participant joins, and how. `lease_ms`: idle time after which the transaction aborts; `max_duration_ms`: hard
+    cap; 0 = the coordinator's default. `task_attempt` is for logs alone.
     """
 
-    transactional_id: str
-    owner_run: str
-    token: BatchToken
-    write_attempt: str = ""
+    batch: SharedBatch
     task_attempt: str = ""
     lease_ms: int = 60_000
     max_duration_ms: int = 0
@@ -105,7 +87,7 @@ class Participant(StaysHere, Generic[Key, Value]):
     def __init__(
         self, context: Context, metadata: Metadata, caller: Caller, config: ProducerConfig, options: JoinOptions
     ) -> None:
-        check_transactional_id(options.transactional_id)
+        check_transactional_id(options.batch.transactional_id)
         self.options = options
         """The transaction that was joined, by its names."""
         self.already_committed = False
@@ -139,17 +121,17 @@ class Participant(StaysHere, Generic[Key, Value]):
             raise
 
     async def _join(self) -> Participant[Key, Value]:
-        options = self.options
+        options, batch = self.options, self.options.batch
         request = co.JoinTransactionRequest(
-            transactional_id=options.transactional_id,
-            owner_run=options.owner_run,
-            token=options.token.to_proto(),
-            write_attempt=options.write_attempt,
+            transactional_id=batch.transactional_id,
+            owner_run=batch.owner_run,
+            token=batch.token(),
+            write_attempt=batch.write_attempt,
             task_attempt=options.task_attempt,
             lease_ms=options.lease_ms,
             max_duration_ms=options.max_duration_ms,
         )
-        reply = await self._caller.to_txn_coordinator(options.transactional_id, methods.JOIN_TRANSACTION, request)
+        reply = await self._caller.to_txn_coordinator(batch.transactional_id, methods.JOIN_TRANSACTION, request)
         if self._closing.is_begun:  # it would renew the lease without end: it is not closed once more
             raise errors.IllegalStateError(_CLOSED)
         self.already_committed = reply.already_committed
@@ -162,7 +144,7 @@ class Participant(StaysHere, Generic[Key, Value]):
                     txn_producer_id=reply.txn_producer_id,
                     txn_no=reply.txn_no,
                     txn_shard=reply.txn_shard,
-                    transactional_id=options.transactional_id,
+                    transactional_id=batch.transactional_id,
                     session_token=reply.session_token,
                 )
             )
@@ -275,7 +257,7 @@ class Participant(StaysHere, Generic[Key, Value]):
     async def renew(self) -> None:
         """Keeps the transaction alive. Raises `TxnEndedError`, `TxnAbortedError` or `ProducerFencedError` when it has ended."""
         who = self._joined()
-        request = co.RenewTransactionRequest(name=name_of(who), owner_run=self.options.owner_run)
+        request = co.RenewTransactionRequest(name=name_of(who), owner_run=self.options.batch.owner_run)
         lease_ms = self.options.lease_ms
         await self._caller.to_txn_coordinator(
             who.transactional_id, methods.RENEW_TRANSACTION, request, lease_ms or None
@@ -301,13 +283,10 @@ class Batches:
 
     async def commit(
         self,
-        transactional_id: str,
-        owner_run: str,
-        token: BatchToken,
+        batch: SharedBatch,
         txn_no: int,
         winners: Sequence[ParticipantResult],
         *,
-        write_attempt: str = "",
         wait: str = "decided",
         timeout_ms: int | None = None,
     ) -> BatchCommit:
@@ -320,26 +299,24 @@ class Batches:
         (repeat it: it is idempotent).
         """
         request = co.CommitTransactionRequest(
-            transactional_id=check_transactional_id(transactional_id),
-            owner_run=owner_run,
+            transactional_id=check_transactional_id(batch.transactional_id),
+            owner_run=batch.owner_run,
             txn_no=txn_no,
-            token=token.to_proto(),
+            token=batch.token(),
             winners=[_winner(result) for result in winners],
             wait=end_wait(wait),
-            write_attempt=write_attempt,
+            write_attempt=batch.write_attempt,
             session_token=next((result.session_token for result in winners), b""),
         )
-        with self._traced(span_names.TXN_COMMIT, transactional_id, txn_no):
+        with self._traced(span_names.TXN_COMMIT, batch.transactional_id, txn_no):
             reply = await self._caller.end_at_txn_coordinator(
-                transactional_id, methods.COMMIT_TRANSACTION, request, timeout_ms
+                batch.transactional_id, methods.COMMIT_TRANSACTION, request, timeout_ms
             )
         return BatchCommit(reply.already_committed, reply.committed_rows, reply.txn_no)
 
     async def abort(
         self,
-        transactional_id: str,
-        owner_run: str,
-        token: BatchToken,
+        batch: SharedBatch,
         txn_no: int,
         *,
         session_token: bytes = b"",
@@ -347,15 +324,15 @@ class Batches:
     ) -> bool:
         """Aborts what is open under this name. False: nothing was."""
         request = co.AbortTransactionRequest(
-            transactional_id=check_transactional_id(transactional_id),
-            owner_run=owner_run,
+            transactional_id=check_transactional_id(batch.transactional_id),
+            owner_run=batch.owner_run,
             txn_no=txn_no,
-            token=token.to_proto(),
+            token=batch.token(),
             session_token=session_token,
         )
-        with self._traced(span_names.TXN_ABORT, transactional_id, txn_no):
+        with self._traced(span_names.TXN_ABORT, batch.transactional_id, txn_no):
             reply = await self._caller.to_txn_coordinator(
-                transactional_id, methods.ABORT_TRANSACTION, request, timeout_ms
+                batch.transactional_id, methods.ABORT_TRANSACTION, request, timeout_ms
             )
         return bool(reply.aborted)
 

@@ -36,7 +36,7 @@ Rule 4: one partition is enrolled by its leader with the first write; several, k
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
@@ -233,8 +233,7 @@ class Transaction(StaysHere, Generic[Key, Value]):
         headers: Headers = (),
         ttl_ms: int | None = None,
         *,
-        delay_ms: int | None = None,
-        deliver_at: datetime | int | None = None,
+        deliver_at: datetime | timedelta | int | None = None,
     ) -> Delivery:
         """As `Producer.send`, inside this transaction: a delayed record begins to wait when it commits.
 
@@ -242,9 +241,9 @@ class Transaction(StaysHere, Generic[Key, Value]):
         topic or for room.
         """
         self._touch()
-        if delay_ms is not None or deliver_at is not None:
+        if deliver_at is not None:
             delayed = DelayedRecords(self._context, self._metadata, self._caller)
-            topic, timestamp_ms, ttl_ms = await delayed.place(topic, delay_ms, deliver_at, ttl_ms)
+            topic, timestamp_ms, ttl_ms = await delayed.place(topic, deliver_at, ttl_ms)
             self._touch()  # it may have ended while this waited
         return await self._writer.send(topic, value, key, partition, timestamp_ms, headers, ttl_ms)
 

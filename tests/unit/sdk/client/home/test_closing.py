@@ -12,6 +12,7 @@ import pytest
 from oncelog import errors
 from oncelog.client.home.closing import Closing
 from oncelog.client.home.home import Home
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
 from tests.unit.sdk.client.sending import started
 
@@ -193,7 +194,7 @@ def test_a_cancelled_close_of_a_client_leaves_nothing_that_writes_later(cluster:
         client = await cluster.client().start()
         producers = [await client.producer().start() for _ in range(2)]
         consumer = await client.consumer(TOPIC).start()
-        participant = await client.join_transaction("t", "run", "app", 1)
+        participant = await client.join_transaction(SharedBatch("t", "run", "app", 1))
         leaderless(cluster)
         deliveries = [await producer.send(TOPIC, b"a", partition=0) for producer in producers]
         closing = started(client.close())

@@ -16,6 +16,7 @@ from oncelog.client.admin.admin import Admin
 from oncelog.client.client import Client
 from oncelog.client.defaults import SystemClock
 from oncelog.client.produce.transactions.participant import ParticipantResult
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.sync.admin import Admin as SyncAdmin
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
 from tests.unit.sdk.sync.test_sync import in_child
@@ -67,9 +68,9 @@ OF_CLIENT: list[Use] = [
     lambda client: client.admin.list_topics(),
     lambda client: client.admin.describe_cluster(),
     lambda client: client.get_outcome("t", 1),
-    lambda client: client.join_transaction("t", "run", "app", 1),
-    lambda client: client.commit_transaction("t", "run", "app", 1, 1, [A_RESULT]),
-    lambda client: client.abort_transaction("t", "run", "app", 1, 1),
+    lambda client: client.join_transaction(SharedBatch("t", "run", "app", 1)),
+    lambda client: client.commit_transaction(SharedBatch("t", "run", "app", 1), 1, [A_RESULT]),
+    lambda client: client.abort_transaction(SharedBatch("t", "run", "app", 1), 1),
     lambda client: client.close(),
 ]
 
@@ -222,7 +223,7 @@ def test_a_forked_child_is_told_that_it_is_one(cluster: FakeCluster) -> None:
 def test_a_participant_in_another_loop_is_refused(cluster: FakeCluster) -> None:
     client = connected(cluster)
     with asyncio.Runner() as runner:
-        participant = runner.run(client.join_transaction("t", "run", "app", 1))
+        participant = runner.run(client.join_transaction(SharedBatch("t", "run", "app", 1)))
         many = [lambda: participant.send_many(TOPIC, [b"a"]), participant.flush, participant.renew, participant.close]
         for use in (lambda: participant.send(TOPIC, b"a"), *many):
             with asyncio.Runner() as other, pytest.raises(errors.IllegalStateError, match=ELSEWHERE):
@@ -312,7 +313,7 @@ def test_what_a_closed_client_made_is_closed(cluster: FakeCluster) -> None:
             await consumer.assign_topics(TOPIC)
             await plain.send_and_wait(TOPIC, b"a")
             txn = await transactional.begin_transaction()
-            participant = await client.join_transaction("u", "run", "app", 1)
+            participant = await client.join_transaction(SharedBatch("u", "run", "app", 1))
         uses: list[Callable[[], Awaitable[Any]]] = [
             plain.start, plain.flush, lambda: plain.send(TOPIC, b"a"), lambda: plain.send_many(TOPIC, [b"a"]),
             transactional.start, transactional.begin_transaction, txn.commit, lambda: txn.send(TOPIC, b"a"),
@@ -404,9 +405,9 @@ def test_the_blocking_admin_of_a_closed_client_asks_nobody(
         lambda client: client.producer(),
         lambda client: client.consumer(TOPIC),
         lambda client: client.get_outcome("t", 1),
-        lambda client: client.join_transaction("t", "run", "app", 1),
-        lambda client: client.commit_transaction("t", "run", "app", 1, 1, [A_RESULT]),
-        lambda client: client.abort_transaction("t", "run", "app", 1, 1),
+        lambda client: client.join_transaction(SharedBatch("t", "run", "app", 1)),
+        lambda client: client.commit_transaction(SharedBatch("t", "run", "app", 1), 1, [A_RESULT]),
+        lambda client: client.abort_transaction(SharedBatch("t", "run", "app", 1), 1),
     ],
 )
 def test_a_closed_blocking_client_is_closed_for_good(closed: sync.Client, use: Callable[[sync.Client], Any]) -> None:

@@ -14,6 +14,7 @@ from oncelog import errors, sync
 from oncelog.client.client import Client
 from oncelog.client.defaults import SystemClock
 from oncelog.client.produce.transactions.participant import ParticipantResult
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
 
 WHAT_TO_DO = "cannot be pickled or copied: .* Make the client where it is used, inside of the function that Spark"
@@ -32,7 +33,7 @@ def test_what_a_client_makes_stays_in_its_process(cluster: FakeCluster, duplicat
             made = [
                 client, client.admin, producer, client.consumer(TOPIC), client.producer(transactional_id="t").transaction(),
                 await producer.send(TOPIC, b"a"), await producer.send_many(TOPIC, [b"a"]),
-                await client.join_transaction("t", "run", "app", 1),
+                await client.join_transaction(SharedBatch("t", "run", "app", 1)),
             ]  # fmt: skip
             for item in made:
                 with pytest.raises(TypeError, match=f"a {type(item).__name__} {WHAT_TO_DO}"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from oncelog import errors
@@ -91,13 +91,15 @@ def as_batches(fn: Any) -> Callable[[Records[Any, Any]], Awaitable[list[Any]]]:
     return work
 
 
-def given(how: str, fn: Any) -> dict[str, Any]:
-    """The work as the argument of `Client.process` that the test is about: "fn" or "fn_batch"."""
-    return {how: as_batches(fn) if how == "fn_batch" else fn}
+def processing(client: Client, how: str, fn: Any, **options: Any) -> Coroutine[Any, Any, Processed]:
+    """The method of the client that the test is about, "process" or "process_batches", with the same work."""
+    if how == "process":
+        return client.process(TOPIC, TOPIC, fn, group_id="g", **options)
+    return client.process_batches(TOPIC, TOPIC, as_batches(fn), group_id="g", **options)
 
 
 async def process_until(
-    cluster: FakeCluster, client: Client, is_done: Callable[[], bool], fn: Any, how: str = "fn", **options: Any
+    cluster: FakeCluster, client: Client, is_done: Callable[[], bool], fn: Any, how: str = "process", **options: Any
 ) -> Processed:
     """Processes until it is so, then stops it."""
     stop = asyncio.Event()
@@ -111,6 +113,6 @@ async def process_until(
     reading: Any = {**READING, **options.pop("reading", {})}
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(watch())
-        running = client.process(TOPIC, TOPIC, **given(how, fn), group_id="g", stop=stop, reading=reading, **options)
+        running = processing(client, how, fn, stop=stop, reading=reading, **options)
         done = tasks.create_task(running)
     return done.result()

@@ -14,12 +14,12 @@ from oncelog.client.produce.transactions.transaction import Transaction
 from oncelog.client.produce.writer import Message
 from tests.unit.sdk.client.consume.scripted_group import ScriptedGroup
 from tests.unit.sdk.client.fake_cluster import TOPIC, TOPIC_ID, FakeCluster, Lost
-from tests.unit.sdk.client.process.processing import OUTPUT, READING, Transactions, given, process_until, scene
+from tests.unit.sdk.client.process.processing import OUTPUT, READING, Transactions, process_until, processing, scene
 from tests.unit.sdk.client.reading import append
 
 ALL = [b"%d" % number for number in range(6)]
 PLACE = (TOPIC_ID, 0)
-HOW = pytest.mark.parametrize("how", ["fn", "fn_batch"])
+HOW = pytest.mark.parametrize("how", ["process", "process_batches"])
 
 
 def copied(record: ConsumerRecord) -> Message:
@@ -153,7 +153,7 @@ def test_a_function_of_batches_gets_all_records_of_a_read_and_may_return_fewer_o
             return total(records)
 
         reading: Any = {**READING, "max_poll_records": 4}
-        done = await client.process(TOPIC, TOPIC, fn_batch=until_all, group_id="g", stop=stop, reading=reading)
+        done = await client.process_batches(TOPIC, TOPIC, until_all, group_id="g", stop=stop, reading=reading)
         assert (sizes, txns.committed()) == ([4, 2], [b"6", b"9"])
         assert (done.records, done.outputs, cluster.offsets[PLACE]) == (6, 2, 6)
 
@@ -162,7 +162,7 @@ def test_a_function_of_batches_gets_all_records_of_a_read_and_may_return_fewer_o
 
 def test_an_error_of_a_function_of_batches_names_where_the_batch_begins_and_nothing_of_it_is_committed() -> None:
     async def work(cluster: FakeCluster, client: Client, group: ScriptedGroup, txns: Transactions) -> None:
-        def fn_batch(records: Records) -> list[Message]:
+        def fn(records: Records) -> list[Message]:
             if records[0].offset == 4:
                 raise ValueError("no such customer")
             return [copied(record) for record in records]
@@ -171,22 +171,10 @@ def test_an_error_of_a_function_of_batches_names_where_the_batch_begins_and_noth
         with pytest.raises(
             errors.ProcessingError, match="batch of 2 records failed with ValueError: no such"
         ) as raised:
-            await client.process(TOPIC, TOPIC, fn_batch=fn_batch, group_id="g", reading=reading)
+            await client.process_batches(TOPIC, TOPIC, fn, group_id="g", reading=reading)
         assert raised.value.context == {"offset": "4", "partition": "0", "topic": TOPIC, "records": "2"}
         assert (cluster.offsets[PLACE], txns.committed()) == (4, ALL[:4])
         assert group.leaves()
-
-    scene(work)
-
-
-def test_process_takes_one_function() -> None:
-    async def work(cluster: FakeCluster, client: Client, group: ScriptedGroup, txns: Transactions) -> None:
-        for functions in ({}, {"fn": copied, "fn_batch": list}):
-            with pytest.raises(errors.ConfigError, match="either fn, which gets a record, or fn_batch"):
-                await client.process(TOPIC, TOPIC, **functions, group_id="g")  # type: ignore[arg-type]
-        with pytest.raises(errors.ConfigError, match="catch the error within fn_batch"):
-            await client.process(TOPIC, TOPIC, fn_batch=list, on_error=lambda record, error: None, group_id="g")
-        assert group.heartbeats == []
 
     scene(work)
 
@@ -235,7 +223,7 @@ def test_a_cancellation_aborts_and_leaves_the_group(how: str) -> None:
             begun.set()
             await asyncio.Event().wait()
 
-        task = asyncio.create_task(client.process(TOPIC, TOPIC, **given(how, fn), group_id="g", reading=READING))
+        task = asyncio.create_task(processing(client, how, fn, reading=READING))
         await begun.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

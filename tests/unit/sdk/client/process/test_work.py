@@ -58,7 +58,7 @@ def test_a_function_returns_nothing_one_or_many(how: How, fn: Any, expected: Any
 
 @pytest.mark.parametrize("how", [whole, whole_in_thread])
 @pytest.mark.parametrize(
-    ("fn_batch", "expected"),
+    ("fn", "expected"),
     [
         (lambda records: None, []),
         (lambda records: b"all", [(None, b"all")]),
@@ -67,9 +67,9 @@ def test_a_function_returns_nothing_one_or_many(how: How, fn: Any, expected: Any
         (lambda records: (Message(record.value, record.key) for record in records), [(b"k0", b"v0"), (b"k1", b"v1")]),
     ],
 )
-def test_a_function_of_batches_returns_nothing_one_or_many(how: Any, fn_batch: Any, expected: Any) -> None:
+def test_a_function_of_batches_returns_nothing_one_or_many(how: Any, fn: Any, expected: Any) -> None:
     read = records()
-    made = asyncio.run(how(fn_batch)(read))
+    made = asyncio.run(how(fn)(read))
     assert [(output.message.key, output.message.value) for output in made] == expected
     assert all(output.record is read for output in made)
 
@@ -78,12 +78,12 @@ def test_a_function_of_batches_has_a_list_of_its_own() -> None:
     read = records()
     read.offsets[TopicPartition("in", 3)] = OffsetAndMetadata(2)
 
-    async def fn_batch(given: Records) -> None:
+    async def fn(given: Records) -> None:
         assert (given, given.offsets, given.group) == (read, read.offsets, read.group)
         given.clear()
         given.offsets.clear()
 
-    assert asyncio.run(whole(fn_batch)(read)) == []
+    assert asyncio.run(whole(fn)(read)) == []
     assert (len(read), len(read.offsets)) == (2, 1)
 
 
@@ -92,11 +92,11 @@ def test_a_function_of_batches_may_block_in_its_thread_and_is_a_plain_one() -> N
     asyncio.run(whole_in_thread(lambda given: threads.append(threading.current_thread()))(records()))
     assert threads[0] is not threading.current_thread()
 
-    async def fn_batch(given: Records) -> None:
+    async def fn(given: Records) -> None:
         """Nothing."""
 
     with pytest.raises(errors.ConfigError, match="takes a plain function"):
-        whole_in_thread(fn_batch)
+        whole_in_thread(fn)
 
 
 def test_a_coroutine_function_is_awaited_one_record_after_the_other() -> None:

@@ -12,6 +12,7 @@ from oncelog import errors
 from oncelog.client.client import Client
 from oncelog.client.produce.producer import Producer
 from oncelog.client.produce.transactions.participant import ParticipantResult
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.core.produce.transaction import TransactionState
 from oncelog.types import Buffer, TopicPartition
 from oncelog.v1 import types_pb2
@@ -216,14 +217,14 @@ def test_a_batch_whose_commit_is_under_way_when_the_client_is_closed_is_of_unkno
         client = await cluster.client().start()
         cluster.fail("CommitTransaction", Lost())
         winners = [ParticipantResult(9, 5, 1, ())]
-        commit = started(client.commit_transaction("t", "run", "app", 1, 9, winners))
+        commit = started(client.commit_transaction(SharedBatch("t", "run", "app", 1), 9, winners))
         await asyncio.sleep(0.05)
         await client.close()
         with pytest.raises(errors.CommitOutcomeUnknownError, match=r"closed before .* get_outcome\(\)") as told:
             await commit
         assert told.value.context["txn_no"] == "9"
         with pytest.raises(errors.IllegalStateError, match="this client is closed"):
-            await client.commit_transaction("t", "run", "app", 1, 9, winners)
+            await client.commit_transaction(SharedBatch("t", "run", "app", 1), 9, winners)
 
     cluster.run(work)
     assert cluster.committed == {("app", 1): 1}
@@ -289,7 +290,7 @@ def test_a_close_after_one_that_was_cancelled_raises_what_was_dropped(cluster: C
 def test_a_participant_that_is_closed_while_it_joins_renews_nothing(cluster: Closable) -> None:
     async def work(_: FakeCluster) -> None:
         client = await cluster.client().start()
-        joining = started(client.join_transaction("t", "run", "app", 1, lease_ms=300))
+        joining = started(client.join_transaction(SharedBatch("t", "run", "app", 1), lease_ms=300))
         await asyncio.sleep(0.0005)
         (participant,) = client._made.values()
         await participant.close()

@@ -11,6 +11,7 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.produce.transactions.participant import Participant, ParticipantResult
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.client.produce.writer import Message
 from oncelog.types import PartitionId
 from oncelog.v1 import coordinator_pb2 as co
@@ -26,7 +27,7 @@ def cluster() -> FakeCluster:
 def test_a_participant_writes_under_its_own_id_and_the_driver_commits(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client:
-            async with await client.join_transaction("t", "run", "app", 4, lease_ms=300) as participant:
+            async with await client.join_transaction(SharedBatch("t", "run", "app", 4), lease_ms=300) as participant:
                 assert participant.txn_no == 9
                 await participant.send(TOPIC, b"a", partition=1)
                 await participant.send_batch(TOPIC, pa.record_batch({"value": pa.array([b"b"] * 3)}), partition=0)
@@ -35,9 +36,11 @@ def test_a_participant_writes_under_its_own_id_and_the_driver_commits(cluster: F
                 assert cluster.count("RenewTransaction") >= 3
             assert (result.rows, result.producer_id) == (4, participant.producer_id)
             assert result.counts == ((TOPIC_ID, 0, 3), (TOPIC_ID, 1, 1))
-            commit = await client.commit_transaction("t", "run", "app", 4, result.txn_no, [result])
+            commit = await client.commit_transaction(SharedBatch("t", "run", "app", 4), result.txn_no, [result])
             assert (commit.already_committed, commit.committed_rows) == (False, 4)
-            await client.commit_transaction("t", "run", "app", 5, result.txn_no, [result], token_expires=True)
+            await client.commit_transaction(
+                SharedBatch("t", "run", "app", 5, token_expires=True), result.txn_no, [result]
+            )
 
     cluster.run(work)
     assert [(token.batch_id, token.expires) for token in cluster.committed_tokens] == [(4, False), (5, True)]
@@ -51,7 +54,7 @@ def test_a_participant_writes_many_records_in_one_call(cluster: FakeCluster) -> 
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client:
             options: dict[str, Any] = {"value_serializer": lambda n: b"<%d>" % n, "partitioner": lambda key, count: 1}
-            async with await client.join_transaction("t", "run", "app", 4, **options) as participant:
+            async with await client.join_transaction(SharedBatch("t", "run", "app", 4), **options) as participant:
                 sent = await participant.send_many(TOPIC, [1, ("k", 2), Message(3, partition=0)])
                 assert sent.rows == 3
                 result = await participant.flush()
@@ -67,7 +70,7 @@ def test_a_participant_writes_many_records_in_one_call(cluster: FakeCluster) -> 
 def test_many_records_of_a_participant_are_refused_as_one_is(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client:
-            participant = await client.join_transaction("t", "run", "app", 4, lease_ms=300)
+            participant = await client.join_transaction(SharedBatch("t", "run", "app", 4), lease_ms=300)
             with pytest.raises(errors.InvalidRecordError):
                 await participant.send_many(TOPIC, [7])
             with pytest.raises(errors.UnknownTopicError):
@@ -77,8 +80,8 @@ def test_many_records_of_a_participant_are_refused_as_one_is(cluster: FakeCluste
             with pytest.raises(errors.TxnEndedError):
                 await participant.send_many(TOPIC, [b"a"])
             await participant.close()
-            await client.commit_transaction("t", "run", "app", 4, 0, [])
-            late = await client.join_transaction("t", "run", "app", 4)
+            await client.commit_transaction(SharedBatch("t", "run", "app", 4), 0, [])
+            late = await client.join_transaction(SharedBatch("t", "run", "app", 4))
             with pytest.raises(errors.IllegalStateError, match="committed already: write nothing"):
                 await late.send_many(TOPIC, [b"a"])
 
@@ -90,7 +93,7 @@ def test_a_participant_whose_transaction_ended_stops(cluster: FakeCluster) -> No
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client:
-            participant = await client.join_transaction("t", "run", "app", 4, lease_ms=300)
+            participant = await client.join_transaction(SharedBatch("t", "run", "app", 4), lease_ms=300)
             await asyncio.sleep(0.5)
             with pytest.raises(errors.TxnEndedError):
                 await participant.send(TOPIC, b"a", partition=1)
@@ -103,7 +106,10 @@ def test_a_participant_whose_transaction_ended_stops(cluster: FakeCluster) -> No
 
 def test_a_failure_does_not_grow_with_each_flush_of_a_participant(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, await client.join_transaction("t", "run", "app", 1) as participant:
+        async with (
+            cluster.client() as client,
+            await client.join_transaction(SharedBatch("t", "run", "app", 1)) as participant,
+        ):
             cluster.fail("append", errors.InvalidRecordError())
             await participant.send(TOPIC, b"a", partition=0)
             told = []
@@ -119,7 +125,7 @@ def test_a_failure_does_not_grow_with_each_flush_of_a_participant(cluster: FakeC
 def test_a_participant_that_was_closed_hands_in_nothing(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client:
-            participant = await client.join_transaction("t", "run", "app", 1)
+            participant = await client.join_transaction(SharedBatch("t", "run", "app", 1))
             await participant.send(TOPIC, b"a", partition=0)
             assert (await participant.flush()).rows == 1
             await participant.close()
@@ -139,7 +145,7 @@ def test_a_batch_that_is_committed_already_is_written_by_nobody_and_committed_ag
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client:
-            async with await client.join_transaction("t", "run", "app", 4) as participant:
+            async with await client.join_transaction(SharedBatch("t", "run", "app", 4)) as participant:
                 assert (participant.already_committed, participant.committed_rows, participant.txn_no) == (True, 17, 0)
                 for use in (participant.send(TOPIC, b"a"), participant.flush(), participant.renew()):
                     with pytest.raises(errors.IllegalStateError, match="its batch is committed already: write nothing"):
@@ -152,7 +158,10 @@ def test_a_batch_that_is_committed_already_is_written_by_nobody_and_committed_ag
 
 def test_before_it_has_joined_a_participant_writes_nothing(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, await client.join_transaction("t", "run", "app", 4) as joined:
+        async with (
+            cluster.client() as client,
+            await client.join_transaction(SharedBatch("t", "run", "app", 4)) as joined,
+        ):
             other = Participant(
                 joined._context, joined._metadata, joined._caller, joined._writer._config, joined.options
             )
@@ -169,7 +178,7 @@ def test_an_abort_says_whether_there_was_anything_to_abort(cluster: FakeCluster,
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client:
-            assert await client.abort_transaction("t", "run", "app", 4, 9, session_token=b"s") is told
+            assert await client.abort_transaction(SharedBatch("t", "run", "app", 4), 9, session_token=b"s") is told
 
     cluster.run(work)
     (request,) = cluster.requests("AbortTransaction")
@@ -183,7 +192,7 @@ def test_a_result_is_handed_over_with_its_token_and_shows_it_to_nobody(cluster: 
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client:
-            await client.commit_transaction("t", "run", "app", 4, 9, [result], write_attempt="w")
+            await client.commit_transaction(SharedBatch("t", "run", "app", 4, "w"), 9, [result])
 
     cluster.run(work)
     (request,) = cluster.requests("CommitTransaction")

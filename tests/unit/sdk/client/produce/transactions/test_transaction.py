@@ -10,6 +10,7 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.consume.offsets import GroupMetadata
+from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import types_pb2
 from tests.unit.sdk.client.fake_cluster import TOPIC, TOPIC_ID, FakeCluster, Lost
@@ -182,11 +183,11 @@ def test_a_commit_that_is_decided_is_heard_of_while_a_partition_has_no_leader(cl
             await txn.send(TOPIC, b"a", partition=0)
             await txn.commit(wait="visible")
             assert (txn.outcome, txn.visible) == ("committed", False)
-            async with await client.join_transaction("t", "run", "app", 4) as participant:
+            async with await client.join_transaction(SharedBatch("t", "run", "app", 4)) as participant:
                 await participant.send(TOPIC, b"a", partition=0)
                 result = await participant.flush()
             commit = await client.commit_transaction(
-                "t", "run", "app", 4, result.txn_no, [result], wait="visible", timeout_ms=1_000
+                SharedBatch("t", "run", "app", 4), result.txn_no, [result], wait="visible", timeout_ms=1_000
             )
             assert commit.committed_rows == 1
 
