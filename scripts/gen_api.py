@@ -42,6 +42,8 @@ _OPTION_PAGES: Final = {
     "ProducerConfig": "../producer.md",
     "ConsumerOptions": "../consumer.md",
     "ConsumerConfig": "../consumer.md",
+    "ReadingOptions": "../consumer.md",
+    "WritingOptions": "../producer.md",
     "WorkerOptions": "../worker.md",
     "WorkerConfig": "../worker.md",
     "ChannelOptionsGiven": "../worker.md",
@@ -259,8 +261,18 @@ def _class(shown: str, kind: type[Any], links: Links, here: str) -> Iterator[str
         yield f"### {shown}.{member.name}"
         yield f"```python\n{member.signature}\n```"
         yield links.put_into(prose(member.doc), here)
-        if options := next((name for name in _OPTION_PAGES if f": {name}" in member.signature), ""):
-            yield f"[Options]({_OPTION_PAGES[options]})."
+        if options := _options_of(member.signature):
+            yield options
+
+
+def _options_of(signature: str) -> str:
+    """Links the options that a call takes: its own as `**config`, or those of what it makes as `reading` and `writing`."""
+    of_parts = {"ReadingOptions": "`reading`", "WritingOptions": "`writing`"}
+    found = {name: page for name, page in _OPTION_PAGES.items() if f": {name}" in signature}
+    links = [f"[{of_parts.get(name, 'Options')}]({page})" for name, page in found.items()]
+    if not links:
+        return ""
+    return f"Options of {' and '.join(links)}." if set(found) <= set(of_parts) else f"{links[0]}."
 
 
 def _fields(fields: list[api_reader.Field], links: Links, here: str) -> str:

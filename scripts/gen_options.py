@@ -95,7 +95,7 @@ def _classes() -> Iterator[str]:
 
 
 def _whatever(name: str, options: str) -> str:
-    """A name for options that say by themselves what keys and values are."""
+    """An alias of options whose keys and values may be of any type."""
     return f'{name} = {options}[Any, Any]\n"""`{options}` with keys and values of any type."""\n'
 
 

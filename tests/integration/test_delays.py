@@ -121,7 +121,7 @@ def test_what_is_cancelled_never_comes_and_what_waits_is_described(
     with oncelog.SyncClient(cluster.bootstrap_servers) as client, client.producer() as producer:
         assert client.admin.describe_delayed(topic) == []
         with pytest.raises(InvalidDelayError):
-            producer.send(topic, b"too late", delay_ms=-1)
+            producer.send(topic, b"too late", deliver_at=in_ms(-1))
         begun_ms = now_ms()
         told = [
             producer.send(topic, b"%d" % n, partition=n % 2, deliver_at=in_ms(3_000 + n)).result() for n in range(6)

@@ -116,7 +116,7 @@ class PassingIds:
         operation = self._begin(id_, "batch", random)
         expires = random.random() < _TOKEN_EXPIRES_SHARE
         try:
-            result = await self._task(client, id_, operation)
+            result = await self._task(client, id_, operation, expires)
             await self._commit(client, id_, result, expires)
         except errors.OncelogError as error:
             self._workload.end(operation, Status.INFO, error)
@@ -125,20 +125,20 @@ class PassingIds:
         if await self._stand_still(random):
             await self._commit_again(client, id_, result, expires)
 
-    async def _task(self, client: Client, id_: str, operation: Operation) -> ParticipantResult:
-        participant = await client.join_transaction(
-            SharedBatch(id_, f"job-{id_}", APP, 0, "1"), lease_ms=3_000, **_TIMEOUTS
-        )
+    @staticmethod
+    def _batch(id_: str, expires: bool) -> SharedBatch:
+        return SharedBatch(id_, f"job-{id_}", APP, 0, "1", token_expires=expires)
+
+    async def _task(self, client: Client, id_: str, operation: Operation, expires: bool) -> ParticipantResult:
+        participant = await client.join_transaction(self._batch(id_, expires), lease_ms=3_000, **_TIMEOUTS)
         async with participant:
             self._workload.named.append((id_, participant.txn_no, operation))
             for (topic, partition), value in operation.writes:
                 await participant.send(topic, value=self._workload.payload(topic, value), partition=partition)
             return await participant.flush()
 
-    @staticmethod
-    async def _commit(client: Client, id_: str, result: ParticipantResult, expires: bool) -> bool:
-        batch = SharedBatch(id_, f"job-{id_}", APP, 0, "1", token_expires=expires)
-        answer = await client.commit_transaction(batch, result.txn_no, [result])
+    async def _commit(self, client: Client, id_: str, result: ParticipantResult, expires: bool) -> bool:
+        answer = await client.commit_transaction(self._batch(id_, expires), result.txn_no, [result])
         return answer.already_committed
 
     async def _commit_again(self, client: Client, id_: str, result: ParticipantResult, expires: bool) -> None:

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from pyspark_oncelog import preflight
+
 # In a fresh interpreter: this one has long loaded everything.
 LOADED = "import sys; import {module}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
 # An import of any of these fails, as if it were not installed.
@@ -35,6 +37,13 @@ def test_the_sdk_imports_without_the_extras(module: str) -> None:
 
 def test_every_public_name_of_the_sdk_exists() -> None:
     run("import oncelog; [getattr(oncelog, name) for name in getattr(oncelog, '__all__', [])]")
+
+
+def test_what_spark_imports_to_find_our_source_needs_none_of_our_dependencies() -> None:
+    """Where one import fails Spark finds no source at all; so a job without protobuf is told by our check what is missing."""
+    run(WITHOUT.format(module="pyspark_oncelog.datasource", missing=list(preflight.NEEDED)))
+    loaded = set(run(LOADED.format(module="pyspark_oncelog.datasource")).split())
+    assert loaded & {"grpc", "google", "pyarrow", "numpy", "asyncio"} == set()
 
 
 def test_spark_finds_our_package_and_it_loads_no_service() -> None:

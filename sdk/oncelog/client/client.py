@@ -315,8 +315,8 @@ class Client(StaysHere):
         """As `process`, with a function that gets the list of all records of a batch, up to `max_poll_records` of several
         partitions, and returns None or a list.
 
-        A value that it returns has no key, so return a `Message` where the order in the output matters. When it raises,
-        `ProcessingError` names the first record.
+        It may be a coroutine function. A value that it returns has no key, so return a `Message` where the order in the output
+        matters. When it raises, `ProcessingError` names the first record. There is no `on_error`: catch errors within `fn`.
         """
         return await self.run_job(Job(whole(fn), topics, to, group_id, stop, reading, writing))
 
@@ -385,7 +385,14 @@ class Client(StaysHere):
         wait: str = "decided",
         timeout_ms: int | None = None,
     ) -> BatchCommit:
-        """Commits what the winners wrote, with the names of the batch, in one decision; see `Batches.commit`."""
+        """Commits what the winners wrote in one decision, and aborts what others wrote in the same transaction.
+
+        `txn_no` is that of the results; 0, without winners: every writer found `already_committed`. `wait` "visible" waits
+        until readers see it, for half of `timeout_ms` at most: the commit itself stands. To repeat the call is a no-op.
+
+        Raises `ProducerFencedError`, `UnknownParticipantError`, `TxnAbortedError`, `BatchRolledBackError`, and
+        `CommitOutcomeUnknownError` when no answer came in time, or the client was closed meanwhile: repeat it.
+        """
         return await Batches(self._context, self._caller).commit(
             batch, txn_no, winners, wait=wait, timeout_ms=timeout_ms
         )

@@ -513,6 +513,9 @@ class ClientBase(Wrapper[AsyncClient]):
         reading: ReadingOptions | None = None,
         writing: WritingOptions | None = None,
     ) -> Processed:
-        """As `oncelog.Client.process_batches`. The function is a plain one, and runs in another thread: it may block."""
+        """As `oncelog.Client.process_batches`. The function is a plain one, and runs in another thread: it may block.
+
+        A Ctrl-C ends it as it ends `process`, and so does `stop`.
+        """
         work = whole_in_thread(fn)
         return self._run(self._inner.run_job(Job(work, topics, to, group_id, stop, reading, writing)))

@@ -183,7 +183,14 @@ class Client(ClientBase):
         wait: str = "decided",
         timeout_ms: int | None = None,
     ) -> BatchCommit:
-        """Commits what the winners wrote, with the names of the batch, in one decision; see `Batches.commit`."""
+        """Commits what the winners wrote in one decision, and aborts what others wrote in the same transaction.
+
+        `txn_no` is that of the results; 0, without winners: every writer found `already_committed`. `wait` "visible" waits
+        until readers see it, for half of `timeout_ms` at most: the commit itself stands. To repeat the call is a no-op.
+
+        Raises `ProducerFencedError`, `UnknownParticipantError`, `TxnAbortedError`, `BatchRolledBackError`, and
+        `CommitOutcomeUnknownError` when no answer came in time, or the client was closed meanwhile: repeat it.
+        """
         return self._run(self._inner.commit_transaction(batch, txn_no, winners, wait=wait, timeout_ms=timeout_ms))
 
     def abort_transaction(

@@ -16,7 +16,8 @@ TYPED = Path(__file__).parent / "typed_orders.py"
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 GOOD = """
-from oncelog.client.produce.transactions.shared_batch import SharedBatch
+from datetime import timedelta
+
 import oncelog
 
 
@@ -25,8 +26,10 @@ async def use(client: oncelog.Client, sync_client: oncelog.SyncClient) -> None:
     client.consumer("orders", "more", group_id="g", value_deserializer=lambda value: value)
     sync_client.producer(value_serializer=str.encode, compression_type="zstd")
     sync_client.consumer("orders", auto_offset_reset="earliest", client_id="mine")
-    await client.join_transaction(SharedBatch("t", "run", "app", 1), lease_ms=5, batch_size=1 << 20)
-    sync_client.join_transaction(SharedBatch("t", "run", "app", 1), task_attempt="2", linger_ms=5)
+    await client.producer().send("t", b"later", deliver_at=timedelta(minutes=1))
+    await client.process_batches("a", "b", lambda records: None, group_id="g", reading={"max_poll_records": 5})
+    await client.join_transaction(oncelog.SharedBatch("t", "run", "app", 1), lease_ms=5, batch_size=1 << 20)
+    sync_client.join_transaction(oncelog.SharedBatch("t", "run", "app", 1), task_attempt="2", linger_ms=5)
 
 
 oncelog.Client("a:1", client_id="mine", bootstrap_timeout_ms=1_000, ssl_cafile="ca.crt")
@@ -49,6 +52,12 @@ BAD = (
     ("ORDERS.send_and_wait('t', Order(), partion=0)", 'Unexpected keyword argument "partion"'),
     ("SYNC_ORDERS.send_and_wait('t', Order(), timestamp_ms='5')", 'incompatible type "str"; expected "int | None"'),
     ("oncelog.Client('a:1').producer(value_serializer=int)", 'has incompatible type "type[int]"'),
+    (
+        "ORDERS.send('t', Order(1), deliver_at='tomorrow')",
+        'expected "datetime | timedelta | int | None"',
+    ),
+    ("oncelog.Client('a:1').join_transaction('t', 'run', 'app', 1)", "Too many positional arguments"),
+    ("oncelog.Client('a:1').process('a', 'b', fn_batch=list, group_id='g')", 'Unexpected keyword argument "fn_batch"'),
     ("ORDERS.send('t', value=3)", 'incompatible type "int"; expected "Order"'),
     ("ORDERS.send('t', value=None)", 'incompatible type "None"; expected "Order"'),
     ("ORDERS.send('t', Order(), key=3)", 'incompatible type "int"; expected "bytes | '),

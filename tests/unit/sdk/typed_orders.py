@@ -9,7 +9,6 @@ from typing import Any, assert_type
 
 import oncelog
 from oncelog import sync
-from oncelog.client.produce.transactions.shared_batch import SharedBatch
 
 Sendable = bytes | bytearray | memoryview | str | None
 
@@ -86,7 +85,7 @@ async def write(client: oncelog.Client) -> None:
             await txn.send("t", Order())
             await txn.send_many("t", [Order()])
         assert_type(await producer.begin_transaction(), oncelog.Transaction[Sendable, Order])
-    joined = await client.join_transaction(SharedBatch("t", "run", "app", 1), value_serializer=encode)
+    joined = await client.join_transaction(oncelog.SharedBatch("t", "run", "app", 1), value_serializer=encode)
     assert_type(joined, oncelog.Participant[Sendable, Order])
     await joined.send_many("t", [Order(), (b"7", Order()), oncelog.Message(Order(), "7")])
     assert_type(client.producer(key_serializer=str.encode), oncelog.Producer[str, Sendable])
@@ -124,7 +123,7 @@ def without_a_loop(client: oncelog.SyncClient) -> None:
             assert_type(txn, sync.Transaction[Sendable, Order])
             txn.send("t", Order())
             txn.send_many("t", [Order()])
-    joined = client.join_transaction(SharedBatch("t", "run", "app", 1), value_serializer=encode)
+    joined = client.join_transaction(oncelog.SharedBatch("t", "run", "app", 1), value_serializer=encode)
     assert_type(joined, sync.Participant[Sendable, Order])
     joined.send_many("t", [Order(), (b"7", Order())])
 

@@ -1,4 +1,4 @@
-"""Makes what `Client.process` needs of its options: the consumer, the name of the transactions, and who works.
+"""Makes what `Client.process` and `process_batches` need of options: the consumer, the name of the transactions, and who works.
 
 Rule 1: options that would break the promise are refused by name.
 Rule 2: the transactional id begins with the group id, so that one prefixed rule of access is enough. A static member's is

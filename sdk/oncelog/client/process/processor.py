@@ -51,7 +51,7 @@ class Stop(Protocol):
 
 @dataclass(slots=True)
 class Processed:
-    """The counts of one call of `process`."""
+    """The counts of one call of `process` or `process_batches`."""
 
     records: int = 0
     """Inputs whose offsets are committed."""

@@ -27,7 +27,7 @@ OnProcessError = Callable[[ConsumerRecord, Exception], object]
 """The `on_error` of `Client.process` returns what is written instead, as the function does, or raises."""
 
 ProcessBatchFunction = Callable[[Records], object]
-"""The function of `Client.process_batches` gets a list, and returns nothing or a list of values and messages."""
+"""The function of `Client.process_batches` gets a list, and returns nothing, a list of outputs, or an awaitable of it."""
 
 Source = ConsumerRecord | Records
 """An output is made of one record, or of a batch as a whole."""

@@ -60,6 +60,9 @@ def due_at_ms(now_ms: int, deliver_at: datetime | timedelta | int) -> int:
         raise InvalidDelayError("deliver_at is a timedelta, a time with its zone, or milliseconds", given=deliver_at)
     if not 0 <= due_ms - now_ms <= DELAY_MAX_MS:
         raise InvalidDelayError(
-            "a record is due between now and a year from now", due_ms=due_ms, now_ms=now_ms, limit_ms=DELAY_MAX_MS
+            "a record is due between now and a year from now; a number is milliseconds since 1970, a timedelta is from now",
+            due_ms=due_ms,
+            now_ms=now_ms,
+            limit_ms=DELAY_MAX_MS,
         )
     return due_ms

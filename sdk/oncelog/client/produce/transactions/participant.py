@@ -125,7 +125,7 @@ class Participant(StaysHere, Generic[Key, Value]):
         request = co.JoinTransactionRequest(
             transactional_id=batch.transactional_id,
             owner_run=batch.owner_run,
-            token=batch.token(),
+            token=_token_of(batch),
             write_attempt=batch.write_attempt,
             task_attempt=options.task_attempt,
             lease_ms=options.lease_ms,
@@ -302,7 +302,7 @@ class Batches:
             transactional_id=check_transactional_id(batch.transactional_id),
             owner_run=batch.owner_run,
             txn_no=txn_no,
-            token=batch.token(),
+            token=_token_of(batch),
             winners=[_winner(result) for result in winners],
             wait=end_wait(wait),
             write_attempt=batch.write_attempt,
@@ -327,7 +327,7 @@ class Batches:
             transactional_id=check_transactional_id(batch.transactional_id),
             owner_run=batch.owner_run,
             txn_no=txn_no,
-            token=batch.token(),
+            token=_token_of(batch),
             session_token=session_token,
         )
         with self._traced(span_names.TXN_ABORT, batch.transactional_id, txn_no):
@@ -347,6 +347,10 @@ class Batches:
             observer.end(error)
             raise
         observer.end(outcome="committed" if name == span_names.TXN_COMMIT else "aborted")
+
+
+def _token_of(batch: SharedBatch) -> co.CommitToken:
+    return co.CommitToken(app_id=batch.app_id, batch_id=batch.batch_id, expires=batch.token_expires)
 
 
 def _winner(result: ParticipantResult) -> co.Winner:

@@ -172,6 +172,20 @@ def test_before_it_has_joined_a_participant_writes_nothing(cluster: FakeCluster)
     cluster.run(work)
 
 
+def test_a_join_sends_every_name(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        batch = SharedBatch("t", "run", "app", 4, "w", token_expires=True)
+        async with cluster.client() as client:
+            joined = await client.join_transaction(batch, task_attempt="7", lease_ms=300, max_duration_ms=900)
+            await joined.close()
+
+    cluster.run(work)
+    (request,) = cluster.requests("JoinTransaction")
+    assert (request.transactional_id, request.owner_run, request.write_attempt) == ("t", "run", "w")
+    assert (request.token.app_id, request.token.batch_id) == ("app", 4)
+    assert (request.task_attempt, request.lease_ms, request.max_duration_ms) == ("7", 300, 900)
+
+
 @pytest.mark.parametrize(("aborted", "told"), [(True, True), (False, False)])
 def test_an_abort_says_whether_there_was_anything_to_abort(cluster: FakeCluster, aborted: bool, told: bool) -> None:
     cluster.answers["AbortTransaction"] = co.AbortTransactionReply(aborted=aborted)
@@ -182,7 +196,8 @@ def test_an_abort_says_whether_there_was_anything_to_abort(cluster: FakeCluster,
 
     cluster.run(work)
     (request,) = cluster.requests("AbortTransaction")
-    assert (request.owner_run, request.txn_no, request.token.batch_id, request.session_token) == ("run", 9, 4, b"s")
+    assert (request.transactional_id, request.owner_run, request.txn_no) == ("t", "run", 9)
+    assert (request.token.app_id, request.token.batch_id, request.session_token) == ("app", 4, b"s")
 
 
 def test_a_result_is_handed_over_with_its_token_and_shows_it_to_nobody(cluster: FakeCluster) -> None:
@@ -196,5 +211,7 @@ def test_a_result_is_handed_over_with_its_token_and_shows_it_to_nobody(cluster: 
 
     cluster.run(work)
     (request,) = cluster.requests("CommitTransaction")
+    assert (request.transactional_id, request.owner_run, request.txn_no) == ("t", "run", 9)
+    assert (request.token.app_id, request.token.batch_id) == ("app", 4)
     assert (request.session_token, request.write_attempt) == (b"secret", "w")
     assert [(w.producer_id, w.rows, [c.records for c in w.counts]) for w in request.winners] == [(101, 3, [3])]
