@@ -71,6 +71,7 @@ from oncelog_runtime.serving.signpost import Signpost
 
 _log = logging.getLogger(__name__)
 _START_TIMEOUT_S = 60.0
+_ROOM_RETRY_S = 1.0
 
 
 class Broker:
@@ -224,7 +225,7 @@ class Broker:
         await self.ports.server.start()
         await self.replicas.prepare()
         self._held = held_logs(self.ports.disk, self.config.log_dir)
-        await self.custody.open()
+        await self._take_over_directory()
         self.registration.announce(
             self.config.announced(self.ports.server.listening),
             self.config.rack,
@@ -252,6 +253,17 @@ class Broker:
                 await self._registered.wait()
         except TimeoutError:
             raise MetadataUnavailableError("the broker could not be registered in etcd") from None
+
+    async def _take_over_directory(self) -> None:
+        """Waits while the disk is full: who starts this process again could do no more. Raises `StorageError` for all else."""
+        while True:
+            try:
+                return await self.custody.open()
+            except StorageError as error:
+                if error.context.get("reason") != "full":
+                    raise
+                _log.warning("the data directory cannot be taken over before there is room: %s", error)
+            await asyncio.sleep(_ROOM_RETRY_S)
 
     async def _join(self) -> None:
         """Registers once it is known whether etcd was restored from a backup while this broker was down."""

@@ -179,6 +179,23 @@ def test_a_start_without_etcd_ends_with_an_error_that_says_so() -> None:
     run(scenario)
 
 
+def test_a_broker_that_begins_on_a_full_disk_waits_for_room() -> None:
+    """After a power cut it has to note that unsynced records may be gone, before it says anything to others."""
+
+    async def scenario(process: Process) -> None:
+        await process.ready()
+        process.node.crash()
+        process.node.disk.capacity = process.node.disk.used()
+        process.node.restart()
+        await asyncio.sleep(100)  # longer than a start may take
+        assert process.failed is None
+        assert process.broker.me().incarnation == 0, "it is not registered"
+        process.node.disk.capacity = None
+        await process.ready()
+
+    run(scenario)
+
+
 def test_a_fault_in_one_loop_is_counted_and_the_loop_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(process: Process) -> None:
         looks = 0

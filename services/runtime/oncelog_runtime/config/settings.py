@@ -90,7 +90,7 @@ class NodeConfig:
     metrics_host: str = setting("0.0.0.0", "address of the metrics port")
     metrics_per_partition: bool = setting(True, "export series of each partition, beside the totals")
     etcd_endpoints: tuple[str, ...] = setting(("127.0.0.1:2379",), "etcd members, host:port")
-    etcd_connect_timeout_ms: int = setting(15_000, "how long to wait for etcd at the start, 0 (do not look) to 600000")
+    etcd_connect_timeout_ms: int = setting(60_000, "how long to wait for etcd at the start, 0 (do not look) to 600000")
     data_dir: str = setting("oncelog-data", "where this process keeps its files")
     log_level: str = setting("INFO", f"least level that is logged: {', '.join(LEVELS)}")
     max_message_bytes: int = setting(64 << 20, "largest gRPC message sent or received, 1 MiB to 1 GiB")

@@ -35,6 +35,8 @@ _SWITCH_INTERVAL_S: Final = 0.0005
 _FULL_COLLECTION_AFTER: Final = 100
 """Collections of the middle generation, each after some 7,000 objects more."""
 _ETCD_RETRY_S: Final = 0.2
+_ETCD_TELL_MS: Final = 5_000
+"""It says so often that it waits."""
 _STOP_MARGIN_S: Final = 5.0
 _EXIT_FAILED: Final = 1
 _EXIT_BROKEN_INVARIANT: Final = 70
@@ -173,14 +175,18 @@ class _Process(Generic[ConfigT]):
         """Ends a process that cannot reach etcd at its start with an error: waiting silently would hide a wrong setting."""
         if self._config.etcd_connect_timeout_ms == 0:
             return
-        deadline_ms = ports.clock.monotonic_ms() + self._config.etcd_connect_timeout_ms
+        began_ms = told_ms = ports.clock.monotonic_ms()
         while not self._stopping.is_set():
             try:
                 await ports.metadata.get(CLUSTER_KEY)
                 return
-            except errors.MetadataUnavailableError:
-                if ports.clock.monotonic_ms() >= deadline_ms:
+            except errors.MetadataUnavailableError as error:
+                now_ms = ports.clock.monotonic_ms()
+                if now_ms - began_ms >= self._config.etcd_connect_timeout_ms:
                     raise
+                if now_ms - told_ms >= _ETCD_TELL_MS:
+                    told_ms = now_ms
+                    log.warning("%s; this process waits for it", self._explain(error))
             await asyncio.sleep(_ETCD_RETRY_S)
 
     async def _serve_health(self, ports: NodePorts, stack: contextlib.AsyncExitStack) -> None:

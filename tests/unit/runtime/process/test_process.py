@@ -153,6 +153,15 @@ def test_etcd_must_answer_before_a_process_starts(
     assert etcd.questions == questions
 
 
+def test_a_process_that_waits_for_etcd_says_so_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+    with SimLoop() as loop:  # type: ignore[abstract]
+        ports: Any = SimpleNamespace(clock=SimClock(loop), metadata=Etcd(answers_after=60))
+        loop.run(process(etcd_connect_timeout_ms=60_000)._require_metadata(ports))
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 2, "after 5 and 10 of 12 seconds"
+    assert all("etcd does not answer at" in line and "waits" in line for line in said)
+
+
 # ------------------------------------------------------------ signals and the end
 
 

@@ -66,6 +66,8 @@ class Custody:
         self._claim = Claim(_PENDING, _PENDING)
         self._used_until = _UNKNOWN
         """The newest incarnation that used the directory before this process."""
+        self._stored = b""
+        """The content of the file, as far as this process knows it."""
         self._first = self._newest = 0
         """The first and the newest incarnation of this process."""
         self.directory_id = ""
@@ -119,13 +121,15 @@ class Custody:
         if not self._disk.exists(self._path):
             return False
         try:
-            found = unpack(self._disk.read_file(self._path))
+            stored = self._disk.read_file(self._path)
+            found = unpack(stored)
             kept = bool(found["clean"]) or found["boot_id"] == self._disk.boot_id
             claim = Claim(int(found["known_since"]), int(found["intact_since"]) if kept else _PENDING)
             self.directory_id, self._claim = str(found["directory_id"]), claim
             self._used_until = self._newest = int(found.get("used_until", _UNKNOWN))
         except MALFORMED:
             return False
+        self._stored = stored
         return True
 
     async def _write(self, *, clean: bool) -> None:
@@ -136,7 +140,12 @@ class Custody:
             "used_until": self._newest,
             **asdict(self._claim),
         }
-        await self._disk.write_atomic(self._path, pack(value))
+        packed = pack(value)
+        if packed == self._stored:
+            return  # after a kill it says the same, and the disk may be full
+        self._stored = b""
+        await self._disk.write_atomic(self._path, packed)
+        self._stored = packed
 
 
 def read_log(disk: Disk, directory: str, newest: int) -> Claim:

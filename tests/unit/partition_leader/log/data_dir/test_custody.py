@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from oncelog.errors import StorageError
 from oncelog_partition_leader.log.data_dir.custody import Claim, Custody, read_log, write_log
 from oncelog_runtime.sim import SimWorld
 from oncelog_runtime.sim.disk import SimDisk
@@ -156,6 +157,41 @@ def test_a_log_vouches_for_less_than_its_directory_after_it_failed() -> None:
         await life.disk.write_atomic("logs/t-0-0/custody.json", b"{")
         assert read_log(life.disk, "logs/t-0-0", 60) == Claim(0, 60)
         assert Claim(10, 10).and_also(Claim(0, 30)) == Claim(10, 30)
+
+    lived(story)
+
+
+def test_a_full_disk_keeps_a_killed_process_from_nothing_since_the_file_says_the_same() -> None:
+    async def story(life: Life) -> None:
+        await life.start(10)
+        life.kill()
+        life.disk.capacity = life.disk.used()
+        custody = Custody(life.disk, "logs", Random(1))
+        await custody.open()
+        assert custody.adopted(20)
+        assert custody.claim == Claim(10, 10)
+
+    lived(story)
+
+
+@pytest.mark.parametrize("end", ["power cut", "clean stop"])
+def test_a_claim_is_not_lowered_in_memory_alone(end: str) -> None:
+    """On a full disk: nothing may be acknowledged before the file says less than it does."""
+
+    async def story(life: Life) -> None:
+        await life.start(10)
+        if end == "clean stop":
+            await life.custody.close()
+            life.kill()
+        else:
+            life.power_cut()
+        life.disk.capacity = life.disk.used()
+        custody = Custody(life.disk, "logs", Random(1))
+        for _ in range(2):
+            with pytest.raises(StorageError, match="full"):
+                await custody.open()
+        life.disk.capacity = None
+        await custody.open()
 
     lived(story)
 
