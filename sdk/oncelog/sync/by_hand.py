@@ -190,7 +190,7 @@ class WritesDelayed(Writes[B, Key, Value], Generic[B, Key, Value]):
         `send_and_wait`, they run in the thread of the event loop.
         """
         if deliver_at is None:
-            return super().send(topic, value, key, partition, timestamp_ms, headers, ttl_ms)
+            return Writes.send(self, topic, value, key, partition, timestamp_ms, headers, ttl_ms)  # `super` costs 2 %
         record = (topic, value, key, partition, timestamp_ms, headers, ttl_ms)
         return Delivery(self._run(self._inner.send(*record, deliver_at=deliver_at)), self._thread)
 

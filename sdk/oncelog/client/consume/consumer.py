@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from asyncio import Lock
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Generic
@@ -34,7 +34,7 @@ from oncelog.client.consume.observe.read_trace import read_observer
 from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, as_partitions
 from oncelog.client.consume.polling import Polling
 from oncelog.client.consume.positions import Positions
-from oncelog.client.consume.record_reader import RecordReader
+from oncelog.client.consume.record_reader import RecordReader, most_between_polls
 from oncelog.client.consume.seeking import Seeking
 from oncelog.client.home.closing import Closing
 from oncelog.client.home.context import Context
@@ -78,8 +78,10 @@ class Consumer(Seeking, ArrowReading, CountsExpired, StaysHere, Generic[K, V]):
         self._commits = AutoCommit(config, self._offsets, self._positions)
         first = CommitFirst(config, self._offsets, self._positions, self._fetcher)
         self._reader = OneReader(config.delivery)
-        self._pace = Pace(config.max_poll_records)
         self._is_polled_for_each = self._observer.sees_each_poll or first.is_on
+        self._pace = Pace(0 if self._is_polled_for_each else most_between_polls(config))
+        self._following: Iterator[ConsumerRecord[K, V]] = iter(())
+        """Records that a loop over the consumer gets without a poll for each."""
         self._group = GroupReading(
             context, metadata, caller, config, self._fetcher, following, self._records, self._commits
         )
@@ -280,17 +282,13 @@ class Consumer(Seeking, ArrowReading, CountsExpired, StaysHere, Generic[K, V]):
         return self
 
     async def __anext__(self) -> ConsumerRecord[K, V]:
-        part = self._records.leftover
-        if (
-            part is not None
-            and not self._is_polled_for_each
-            and self._pace.may_go_on()
-            and (following := part.next_row()) is not None
-        ):
+        following = next(self._following, None)
+        if following is not None:
             return following  # no poll for each record
         while not self._closing.is_begun:
             record = await self.getone()
             if record is not None:
+                self._following = self._records.one_by_one(self._pace)
                 return record
         raise StopAsyncIteration
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Generic, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple
 
 from oncelog import errors
 from oncelog.client.consume.expired_records import ExpiredRecords
@@ -35,6 +36,10 @@ class ConsumerRecord(NamedTuple, Generic[K, V]):
     headers: tuple[tuple[str, bytes | None], ...]
 
 
+_record: Final = partial(tuple.__new__, ConsumerRecord)
+"""As `ConsumerRecord._make`, without a call of Python for each record."""
+
+
 class Records(list[ConsumerRecord[K, V]], Generic[K, V]):
     """Records of one poll, with the offsets from which reading goes on after them."""
 
@@ -52,14 +57,16 @@ class Leftover:
     What cannot be read is raised when it is its turn, after all records before it.
     """
 
-    __slots__ = ("_at", "_batches", "_config", "_error", "_expired", "_next_offset", "_rows", "fetched")
+    __slots__ = ("_batches", "_config", "_error", "_expired", "_next_offset", "at", "fetched", "rows")
 
     def __init__(self, fetched: Fetched, config: ConsumerConfig, expired: ExpiredRecords | None = None) -> None:
         self.fetched = fetched
         self._config = config
         self._expired = expired
-        self._rows: list[ConsumerRecord] = []  # of the batch that was unpacked last
-        self._at = 0  # the first of them that was not taken
+        self.rows: list[ConsumerRecord] = []
+        """The records of the batch that was unpacked last."""
+        self.at = 0
+        """The first of them that was not taken."""
         self._error: errors.OncelogError | None = None
         self._batches: deque[tuple[BatchHeader, memoryview]] = deque()
         self._next_offset = fetched.cursor.position
@@ -76,8 +83,8 @@ class Leftover:
         """
         taken: list[ConsumerRecord] = []
         unpacked = 0
-        while len(taken) < count and (self._at < len(self._rows) or unpacked < most_bytes):
-            if self._at >= len(self._rows):
+        while len(taken) < count and (self.at < len(self.rows) or unpacked < most_bytes):
+            if self.at >= len(self.rows):
                 if not self._batches:
                     break
                 try:
@@ -86,39 +93,16 @@ class Leftover:
                     if taken:
                         return taken, most_bytes  # it is raised next time
                     raise
-            some = self._rows[self._at : self._at + count - len(taken)]
-            self._at += len(some)
+            some = self.rows[self.at : self.at + count - len(taken)]
+            self.at += len(some)
             taken += some
         if self._error is not None and not taken and not self._batches:
             raise self._error
         return taken, unpacked
 
-    def next_row(self) -> ConsumerRecord | None:
-        """The next record of the batch that is unpacked, and moves the cursor behind it: `take(1, ...)` without its cost.
-
-        None where that needs more care: at the last record of the batch, after a seek, in a pause.
-        """
-        after = self._at + 1
-        fetched = self.fetched
-        cursor = fetched.cursor
-        if after >= len(self._rows) or fetched.generation != cursor.generation or cursor.is_paused:
-            return None
-        row = self._rows[self._at]
-        self._at = after
-        cursor.position = row.offset + 1
-        return row
-
-    def unpacked(self) -> tuple[list[ConsumerRecord], int]:
-        """The records of the batch that was unpacked last, and which of them is the first that was not taken."""
-        return self._rows, self._at
-
-    def taken_to(self, at: int) -> None:
-        """All records before this one were taken."""
-        self._at = at
-
     def _unpack(self) -> int:
         header, view = self._batches[0]
-        self._rows, self._at = _rows_of(self.fetched, self._config, header, view, self._expired), 0
+        self.rows, self.at = _rows_of(self.fetched, self._config, header, view, self._expired), 0
         self._batches.popleft()
         self._next_offset = header.next_offset
         return max(header.uncompressed_length, len(view))
@@ -126,13 +110,13 @@ class Leftover:
     @property
     def is_empty(self) -> bool:
         """Everything was taken."""
-        return self._at >= len(self._rows) and not self._batches and self._error is None
+        return self.at >= len(self.rows) and not self._batches and self._error is None
 
     @property
     def position(self) -> int:
         """The offset from which reading goes on."""
-        if self._at < len(self._rows):
-            return self._rows[self._at].offset
+        if self.at < len(self.rows):
+            return self.rows[self.at].offset
         return self.fetched.next_offset if self.is_empty else self._next_offset
 
 
@@ -201,7 +185,7 @@ def _rows_of(
     shown_keys = keys if (read_key := config.key_deserializer) is None else [read_key(key) for key in keys]
     shown_values = values if (read := config.value_deserializer) is None else [read(value) for value in values]
     columns = (itertools.repeat(topic), itertools.repeat(partition), offsets, times, shown_keys, shown_values, headers)
-    return list(map(ConsumerRecord._make, zip(*columns, strict=False)))
+    return list(map(_record, zip(*columns, strict=False)))
 
 
 def arrow_of(

@@ -9,41 +9,40 @@ Rule 3: what is handed out is bounded in number and in time, so that a slow loop
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock
 from typing import Final
 
 from oncelog.client.consume.fetched_records import ConsumerRecord, Leftover
-from oncelog.ports import WallClock
 
-_MOST_MS: Final = 100
+_MOST_S: Final = 0.1
 """A poll from another thread costs about a tenth of a millisecond."""
 
 
 class Handout:
-    """The next records of one batch, `most` of them. `next` may be called from any thread, also from several."""
+    """The next records of one batch, `most` of them. Any thread may call `next`, also several, and `now_s` of the loop."""
 
-    __slots__ = ("_at", "_clock", "_end", "_is_over", "_lock", "_rows", "_until_ms", "part")
+    __slots__ = ("_at", "_end", "_lock", "_now_s", "_rows", "_until_s", "part")
 
-    def __init__(self, part: Leftover, most: int, clock: WallClock) -> None:
+    def __init__(self, part: Leftover, most: int, now_s: Callable[[], float]) -> None:
         self.part = part
-        self._rows, self._at = part.unpacked()
+        self._rows, self._at = part.rows, part.at
         self._end = min(len(self._rows), self._at + most)
-        self._clock = clock
-        self._until_ms = clock.monotonic_ms() + _MOST_MS
-        self._is_over = False
+        self._now_s = now_s
+        self._until_s = now_s() + _MOST_S
         self._lock = Lock()
 
     def next(self) -> ConsumerRecord | None:
         """The next record; None when all are taken, the time has passed (rule 3), or the loop ended this."""
         with self._lock:
-            if self._is_over or self._at >= self._end or self._clock.monotonic_ms() >= self._until_ms:
+            at = self._at
+            if at >= self._end or self._now_s() >= self._until_s:
                 return None
-            row = self._rows[self._at]
-            self._at += 1
-            return row
+            self._at = at + 1
+            return self._rows[at]
 
     def end(self) -> int:
         """Nothing is taken from here on. Returns where in the batch the first record lies that was not taken."""
         with self._lock:
-            self._is_over = True
+            self._end = 0
             return self._at

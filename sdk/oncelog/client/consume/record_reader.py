@@ -7,26 +7,40 @@ Rule 3: a batch that was handed out to another thread is taken back before anyth
 
 from __future__ import annotations
 
+from asyncio import get_running_loop
+from collections.abc import Iterator
+from typing import Final
+
 from oncelog import errors
 from oncelog.client.consume.expired_records import ExpiredRecords
-from oncelog.client.consume.fetched_records import Leftover, Records
+from oncelog.client.consume.fetched_records import ConsumerRecord, Leftover, Records
 from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.handout import Handout
 from oncelog.client.consume.offsets import offset_of
+from oncelog.client.home.pace import Pace
 from oncelog.config import ConsumerConfig
 from oncelog.ports import WallClock
 from oncelog.types import TopicPartition
+
+_NO_LIMIT: Final = 1 << 40
+
+
+def most_between_polls(config: ConsumerConfig) -> int:
+    """Returns how many records may be returned one by one before the next poll, which a group counts as a read.
+
+    Without a group time alone says when to poll.
+    """
+    return _NO_LIMIT if config.group_id is None else config.max_poll_records
 
 
 class RecordReader:
     """See the module. One per consumer."""
 
-    __slots__ = ("_clock", "_config", "_fetcher", "_handout", "expired", "leftover")
+    __slots__ = ("_config", "_fetcher", "_handout", "expired", "leftover")
 
     def __init__(self, fetcher: Fetcher, config: ConsumerConfig, clock: WallClock) -> None:
         self._fetcher = fetcher
         self._config = config
-        self._clock = clock
         self.expired = ExpiredRecords(clock, config.expired)
         """Leaves out what has expired, and counts it."""
         self._handout: Handout | None = None
@@ -123,12 +137,34 @@ class RecordReader:
             leftover.fetched.cursor.seek(leftover.fetched.cursor.position)
             self._fetcher.kick()
 
+    # ------------------------------------------------------------ one after the other
+
+    def one_by_one(self, pace: Pace) -> Iterator[ConsumerRecord]:
+        """Yields what follows the record that was just returned, and moves the position: polls without their cost.
+
+        Ends when the next poll is due, and where more care is needed: before the last record of a batch, after a seek, in a
+        pause, when the rest of the answer was dropped.
+        """
+        part = self.leftover
+        if part is None:
+            return
+        rows, cursor, generation = part.rows, part.fetched.cursor, part.fetched.generation
+        now_s, due_s = pace.now_s, pace.due_s
+        end = min(len(rows) - 1, part.at + pace.most_records - 1)
+        while (at := part.at) < end and now_s() < due_s and self.leftover is part and part.rows is rows:
+            if generation != cursor.generation or cursor.is_paused:
+                return
+            part.at = at + 1
+            row = rows[at]
+            cursor.position = row.offset + 1
+            yield row
+
     # ------------------------------------------------------------ one after the other, in another thread
 
     def hand_out(self) -> Handout | None:
         """Gives what follows the record that was just returned to another thread; None when nothing is left. Rule 3."""
-        most = self._config.max_poll_records - 1
-        self._handout = Handout(self.leftover, most, self._clock) if self.leftover is not None and most else None
+        most = most_between_polls(self._config) - 1
+        self._handout = Handout(self.leftover, most, get_running_loop().time) if self.leftover and most else None
         return self._handout
 
     def take_back(self) -> None:
@@ -138,5 +174,5 @@ class RecordReader:
             return
         taken_to, part = handout.end(), handout.part
         if part is self.leftover and part.fetched.is_current:
-            part.taken_to(taken_to)
+            part.at = taken_to
             self._returned(part)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -48,21 +49,14 @@ class Part:
     def __init__(self, rows: int, at: int = 0) -> None:
         self.rows, self.at = list(range(rows)), at
 
-    def unpacked(self) -> tuple[list[int], int]:
-        return self.rows, self.at
-
 
 class Clock:
-    """Stands still, until a test moves it."""
+    """Stands still."""
 
-    def __init__(self) -> None:
-        self.ms = 5_000
+    s = 5.0
 
-    def now_ms(self) -> int:
-        return self.ms
-
-    def monotonic_ms(self) -> int:
-        return self.ms
+    def __call__(self) -> float:
+        return self.s
 
 
 def handout(rows: int, at: int = 0, most: int = 10_000, clock: Clock | None = None) -> Handout:
@@ -90,17 +84,22 @@ def test_a_slow_loop_comes_back_for_a_poll_after_so_many_records_or_so_long() ->
     clock = Clock()
     given = handout(5, clock=clock)
     assert given.next() == 0
-    clock.ms += 99
+    clock.s += 0.099
     assert given.next() == 1
-    clock.ms += 1
+    clock.s += 0.002
     assert given.next() is None
     assert given.end() == 2
 
 
-@pytest.mark.parametrize(("most", "taken"), [(1, 0), (2, 1), (10, 2)])
-def test_a_poll_and_what_it_hands_out_are_max_poll_records(cluster: FakeCluster, most: int, taken: int) -> None:
+@pytest.mark.parametrize(
+    ("group", "most", "taken"),
+    [("g", 1, 0), ("g", 2, 1), ("g", 10, 2), (None, 1, 2)],
+    ids=["1 for a group", "2 for a group", "all for a group", "without a group time alone says when to poll"],
+)
+def test_a_group_polls_after_max_poll_records(cluster: FakeCluster, group: str | None, most: int, taken: int) -> None:
     async def work(_: FakeCluster) -> None:
-        async with cluster.client() as client, client.consumer(**EARLIEST, max_poll_records=most) as consumer:
+        options: dict[str, Any] = {**EARLIEST, "max_poll_records": most, "group_id": group}
+        async with cluster.client() as client, client.consumer(**options) as consumer:
             await consumer.assign([P0])
             record, handout = await consumer.hand_out(1_000)
             assert record is not None
