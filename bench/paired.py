@@ -23,10 +23,11 @@ def main() -> int:
     parser.add_argument("--control", action="store_true", help="the other tree once more")
     args = parse(parser, KINDS)
     before = args.before.resolve()
-    sides = [Side("before", before), Side("now", ROOT)]
-    if args.control:
-        sides.append(Side("before, again", before))
-    compare(sides, args.only.split(","), args.starts, args.rounds, 0.1 if args.quick else 1.0, OUT)
+    kinds = args.only.split(",")
+    environment = {"ONCELOG_BENCH_SPARK": "1"} if "spark" in kinds else {}
+    trees = {"before": before, "now": ROOT} | ({"before, again": before} if args.control else {})
+    sides = [Side(name, tree, environment=environment) for name, tree in trees.items()]
+    compare(sides, kinds, args.starts, args.rounds, 0.1 if args.quick else 1.0, OUT)
     return 0
 
 

@@ -95,6 +95,7 @@ def _spark() -> Any:
         return None
     from bench.spark_write import SparkWriter
 
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     return SparkWriter()
 
 
