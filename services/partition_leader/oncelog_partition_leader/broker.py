@@ -71,7 +71,8 @@ from oncelog_runtime.serving.signpost import Signpost
 
 _log = logging.getLogger(__name__)
 _START_TIMEOUT_S = 60.0
-_ROOM_RETRY_S = 1.0
+_CLAIM_RETRY_S = 1.0
+_TRIES_PER_WARNING = 5
 
 
 class Broker:
@@ -256,14 +257,17 @@ class Broker:
 
     async def _take_over_directory(self) -> None:
         """Waits while the disk is full: who starts this process again could do no more. Raises `StorageError` for all else."""
+        tries = 0
         while True:
             try:
                 return await self.custody.open()
             except StorageError as error:
                 if error.context.get("reason") != "full":
                     raise
-                _log.warning("the data directory cannot be taken over before there is room: %s", error)
-            await asyncio.sleep(_ROOM_RETRY_S)
+                if tries % _TRIES_PER_WARNING == 0:
+                    _log.warning("the data directory cannot be taken over before there is room: %s", error)
+            tries += 1
+            await asyncio.sleep(_CLAIM_RETRY_S)
 
     async def _join(self) -> None:
         """Registers once it is known whether etcd was restored from a backup while this broker was down."""
@@ -294,12 +298,18 @@ class Broker:
         self._registered.set()
 
     async def _store_claim(self) -> None:
-        try:
-            await self.custody.store()
-        except StorageError as error:
-            _log.warning(
-                "what the data directory vouches for cannot be written; it claims less than it could: %s", error
-            )
+        """Tries until it is written: if the file does not name this incarnation, the next process takes the directory for an
+        older image of the disk.
+        """
+        tries = 0
+        while True:
+            try:
+                return await self.custody.store()
+            except StorageError as error:
+                if tries % _TRIES_PER_WARNING == 0:
+                    _log.warning("the claim of the data directory cannot be written yet, it says less: %s", error)
+            tries += 1
+            await asyncio.sleep(_CLAIM_RETRY_S)
 
     def _forgotten(self, items: Sequence[KeyValue], away_ms: float) -> Iterator[str]:
         return forgotten(self._held, items, away_ms, self.config.deleted_topics_retention_ms)

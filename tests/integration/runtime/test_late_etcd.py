@@ -34,6 +34,6 @@ def test_a_service_whose_first_connection_to_etcd_failed_is_ready_once_etcd_is_t
         said = ""
         while '"ready"' not in said and (
             line := service.stdout.readline()
-        ):  # it ends by itself after 15 s without etcd
+        ):  # it ends by itself after 60 s without etcd
             said += line
         assert '"ready"' in said, said

@@ -65,6 +65,13 @@ class Process:
         await self.until(lambda: len(self.broker.replicas.led) >= 4)
         await self.until(lambda: self.ports.health.serving(health.READINESS))
 
+    async def registered_anew(self) -> int:
+        """Begins the next life, and returns its incarnation."""
+        before = self.broker
+        self.node.restart()
+        await self.until(lambda: self.broker is not before and self.broker.me().incarnation > 0)
+        return self.broker.me().incarnation
+
     async def as_broker(self, work: Awaitable[Any]) -> Any:
         """Runs something as code of the process."""
 
@@ -191,6 +198,60 @@ def test_a_broker_that_begins_on_a_full_disk_waits_for_room() -> None:
         assert process.failed is None
         assert process.broker.me().incarnation == 0, "it is not registered"
         process.node.disk.capacity = None
+        await process.ready()
+
+    run(scenario)
+
+
+def test_a_killed_broker_begins_on_a_full_disk_and_notes_its_incarnation_when_there_is_room() -> None:
+    """Else the process after it would take each log for an older image of the disk."""
+
+    async def scenario(process: Process) -> None:
+        await process.ready()
+        process.node.kill()
+        process.node.disk.capacity = 0
+        named = await process.registered_anew()
+        process.node.disk.capacity = None
+        await asyncio.sleep(5)
+        process.node.kill()
+        assert await process.registered_anew() > named
+        assert not process.broker.custody.is_older_than(named)
+
+    run(scenario)
+
+
+def test_a_start_that_is_given_up_vouches_for_no_records_that_it_never_saw() -> None:
+    async def scenario(process: Process) -> None:
+        await process.ready()
+        await process.create()
+        await process.until(lambda: len(process.broker.replicas.led) >= 5)
+        for _ in range(20):
+            await process.write()
+        process.node.kill()  # what it acknowledged is in the page cache
+        process.world.metadata.cut("broker-0")
+        process.node.restart()
+        await asyncio.sleep(10)
+        await process.as_broker(process.broker.stop(5_000))
+        process.node.crash()
+        process.world.metadata.heal("broker-0")
+        await process.registered_anew()
+        await process.ready()
+        assert len(await process.read()) == 20
+
+    run(scenario)
+
+
+def test_a_signal_ends_the_waiting_for_room() -> None:
+    async def scenario(process: Process) -> None:
+        await process.ready()
+        process.node.crash()
+        process.node.disk.capacity = process.node.disk.used()
+        process.node.restart()
+        await asyncio.sleep(3)
+        await process.as_broker(process.broker.stop(1_000))
+        process.node.crash()
+        process.node.disk.capacity = None
+        await process.registered_anew()
         await process.ready()
 
     run(scenario)

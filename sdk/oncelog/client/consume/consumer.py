@@ -146,6 +146,7 @@ class Consumer(Seeking, ArrowReading, CountsExpired, StaysHere, Generic[K, V]):
     async def _close(self, timeout_ms: int) -> None:
         self.take_back()
         self._records.forget()
+        self._following = iter(())
         try:
             if self._group.is_active:
                 await self._group.leave(for_now=True, timeout_ms=timeout_ms)

@@ -55,7 +55,6 @@ class Polling:
         deadline_ms = None if timeout_ms is None else now_ms() + timeout_ms
         await self._pace.give_turn()
         while not self._closing.is_begun:
-            self._pace.polled()
             self._commits.look()
             if self._group.is_active:
                 await self._group.look()

@@ -140,7 +140,7 @@ class RecordReader:
     # ------------------------------------------------------------ one after the other
 
     def one_by_one(self, pace: Pace) -> Iterator[ConsumerRecord]:
-        """Yields what follows the record that was just returned, and moves the position: polls without their cost.
+        """Yields what is left of the answer when it is asked, and moves the position: polls without their cost.
 
         Ends when the next poll is due, and where more care is needed: before the last record of a batch, after a seek, in a
         pause, when the rest of the answer was dropped.

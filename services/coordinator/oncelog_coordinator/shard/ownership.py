@@ -244,10 +244,10 @@ class ShardOwnership:
             async with asyncio.TaskGroup() as group:  # not `gather`: if one fails, the others must stop
                 for key in missing[start : start + _TAKEOVERS_AT_ONCE]:
                     group.create_task(self._take(key))
-        for key in [key for key, entry in self._owned.items() if self._is_outgrown(key, entry)]:
-            await self._hand_over(key)  # to itself: after a restore of etcd another process knew a higher epoch
-        for key in self._strays():
-            await self._delete_owner_key(key, self._view.revision_of(shard_owner_key(*key)))
+        for key in [key for key, entry in self._owned.items() if self._is_lost(key, entry)]:
+            await self._hand_over(key)  # perhaps to itself, under a higher epoch
+        for key, revision in self._strays():
+            await self._delete_owner_key(key, revision)
         await self._tell_troubles()
         if self._drain.wanted or self._clock.now_ms() - self._members_since_ms >= self._handover_delay_ms:
             for key in [key for key in self._owned if self._assigned.get(key) != self._address]:
@@ -289,16 +289,25 @@ class ShardOwnership:
             for shard, address in assign(kind, count, members).items()
         }
 
-    def _is_outgrown(self, key: ShardKey, entry: _Owned) -> bool:
-        return not entry.is_renewed and self._view.shard_epochs.get(key, 0) > entry.epoch
+    def _is_lost(self, key: ShardKey, entry: _Owned) -> bool:
+        """True when etcd no longer says what this process wrote: its owner key is gone, or after a restore of etcd another
+        process knew a higher epoch. As long as this one serves the shard, no process would take it.
+        """
+        if entry.is_renewed:
+            return False
+        is_other_key = self._view.revision_of(shard_owner_key(*key)) != entry.revision
+        return is_other_key or self._view.shard_epochs.get(key, 0) > entry.epoch
 
     def _is_free(self, key: ShardKey) -> bool:
         return key not in self._owned and self._view.revision_of(shard_owner_key(*key)) == 0
 
-    def _strays(self) -> list[ShardKey]:
-        """Returns shards whose owner key names this process although it does not run them: leftovers of lost answers."""
+    def _strays(self) -> list[tuple[ShardKey, int]]:
+        """Returns shards whose owner key names this process although it does not run them: leftovers of lost answers.
+
+        Each with the revision of that key: by the time it is deleted, the view may know the key of the next owner.
+        """
         return sorted(
-            key
+            (key, self._view.revision_of(shard_owner_key(*key)))
             for key, owner in self._view.shard_owners.items()
             if owner.nonce == self._nonce and key not in self._owned
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -279,6 +280,56 @@ def test_a_shard_below_an_epoch_that_somebody_wrote_back_is_taken_again_above_it
         await nodes.until(lambda: ("txn", 1, 90_000_001) in nodes.lives, "a life above it")
         await nodes.until(nodes.settled, "owners again")
         assert nodes.nodes["c0"].view.owner_of("txn", 1) is not None
+
+    run(world, 1, scenario)
+
+
+def test_a_shard_whose_owner_key_is_gone_is_taken_again(world: SimWorld) -> None:
+    """Found by the torture: the owner went on serving, so the shard had an owner that no client could find."""
+
+    async def scenario(nodes: Cluster) -> None:
+        await nodes.until(nodes.settled, "owners")
+        (epoch,) = (epoch for *shard, epoch in nodes.lives if shard == ["txn", 1])
+        await world.metadata_client().commit(deletes=[cluster_keys.shard_owner_key("txn", 1)])
+        await nodes.until(
+            lambda: any(life > ("txn", 1, epoch) for life in nodes.lives if life[:2] == ("txn", 1)), "a life"
+        )
+        await nodes.until(lambda: nodes.nodes["c0"].view.owner_of("txn", 1) is not None, "an owner that can be found")
+        assert nodes.settled()
+        assert nodes.running["txn-1"] == 1
+        lives = len(nodes.lives)
+        await asyncio.sleep(5)
+        assert len(nodes.lives) == lives, "once"
+
+    run(world, 1, scenario)
+
+
+def test_a_leftover_key_that_became_anothers_meanwhile_stays(world: SimWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by the torture: a coordinator that came back deleted its old keys one after the other, and from the second one on
+    with the revisions that its view had learned meanwhile, which were those of the next owner.
+    """
+
+    async def scenario(nodes: Cluster) -> None:
+        await nodes.until(nodes.settled, "owners")
+        node, client = nodes.nodes["c0"], world.metadata_client()
+        first, second = (cluster_keys.shard_owner_key("txn", number) for number in (90, 91))
+        mine = cluster_keys.ShardOwner("c0:9092", node.ownership._nonce, 1).encode()
+        next_owner = cluster_keys.ShardOwner("c1:9092", "another", 2).encode()
+        commit = node.ports.metadata.commit
+
+        async def late(compares: Any = (), puts: Any = (), deletes: Any = ()) -> Any:
+            if first in deletes:
+                await client.commit(puts=[Put(second, next_owner)])
+                await nodes.until(lambda: node.view.shard_owners["txn", 91].nonce == "another", "the view knows it")
+            return await commit(compares, puts, deletes)
+
+        monkeypatch.setattr(node.ports.metadata, "commit", late)
+        await client.commit(puts=[Put(first, mine), Put(second, mine)])
+        await nodes.until(lambda: node.view.revision_of(first) == 0, "the leftover is deleted")
+        await asyncio.sleep(5)
+        found = await client.get(second)
+        assert found is not None
+        assert found.value == next_owner
 
     run(world, 1, scenario)
 

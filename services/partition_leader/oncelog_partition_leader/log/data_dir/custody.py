@@ -16,6 +16,7 @@ Rule 4: the file names the newest incarnation that used the directory. When etcd
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from random import Random
 from typing import Final
@@ -55,6 +56,17 @@ _PENDING: Final = -1
 """The value in the file for the first incarnation of the process that wrote it, which did not know it yet."""
 
 
+async def _make_durable(disk: Disk, directory: str) -> None:
+    """Syncs all files of a log that no process has open. Raises `StorageError`."""
+    for name in disk.list(directory):
+        file = disk.open(f"{directory}/{name}")
+        try:
+            await file.sync()
+        finally:
+            file.close()
+    await disk.sync_dir(directory)
+
+
 class Custody:
     """The directory's claim: `open` before the broker registers, `adopted` with each incarnation, `close` at a clean stop."""
 
@@ -66,6 +78,7 @@ class Custody:
         self._claim = Claim(_PENDING, _PENDING)
         self._used_until = _UNKNOWN
         """The newest incarnation that used the directory before this process."""
+        self._is_taken = False
         self._stored = b""
         """The content of the file, as far as this process knows it."""
         self._first = self._newest = 0
@@ -79,12 +92,14 @@ class Custody:
         return self._claim
 
     async def open(self) -> None:
-        """Reads the last process's claim, and takes the directory over. Raises `StorageError`."""
+        """Reads the last process's claim, and takes the directory over. Raises `StorageError`; it may be called again then."""
+        self._claim, self._used_until = Claim(_PENDING, _PENDING), _UNKNOWN
         if not self._read():
             self.directory_id = f"{self._random.getrandbits(128):032x}"
             if self._holds_logs():  # an older version, which had no such file: not new, and its tail may be lost
                 self._claim = Claim(0, _PENDING)
         await self._write(clean=False)
+        self._is_taken = True
 
     def adopted(self, incarnation: int) -> bool:
         """Notes that this process is registered under this incarnation. True when the file has changed and needs `store`."""
@@ -104,13 +119,20 @@ class Custody:
         """Writes the claim to disk. Until then a crash only makes the next process claim less. Raises `StorageError`."""
         await self._write(clean=False)
 
-    async def close(self) -> None:
-        """Notes that every log was closed cleanly: the next process finds everything, whatever happens to the machine.
+    async def close(self, closed: Collection[str]) -> None:
+        """Notes that every log is on disk: the next process finds everything, whatever happens to the machine.
 
-        Does nothing when the directory was never taken over, because the start failed before. Raises `StorageError`.
+        `closed` are the directories of the logs that this process has closed cleanly. All others are synced here, since a
+        process that was killed may have left them unsynced. Does nothing when the directory was never taken over, because the
+        start failed before. Raises `StorageError`.
         """
-        if self.directory_id:
-            await self._write(clean=True)
+        if not self._is_taken:
+            return
+        for name in self._disk.list(self._log_dir):
+            directory = f"{self._log_dir}/{name}"
+            if directory not in closed and self._disk.exists(f"{directory}/{IDENTITY}"):
+                await _make_durable(self._disk, directory)
+        await self._write(clean=True)
 
     def _holds_logs(self) -> bool:
         names = self._disk.list(self._log_dir)
@@ -141,8 +163,9 @@ class Custody:
             **asdict(self._claim),
         }
         packed = pack(value)
-        if packed == self._stored:
-            return  # after a kill it says the same, and the disk may be full
+        if packed == self._stored:  # after a kill it says the same, and the disk may be full
+            await self._disk.sync_dir(self._log_dir)  # the process before may have died between its rename and this
+            return
         self._stored = b""
         await self._disk.write_atomic(self._path, packed)
         self._stored = packed

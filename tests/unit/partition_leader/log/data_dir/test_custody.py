@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from random import Random
@@ -9,6 +10,7 @@ from random import Random
 import pytest
 
 from oncelog.errors import StorageError
+from oncelog_partition_leader.log.checkpoints import IDENTITY
 from oncelog_partition_leader.log.data_dir.custody import Claim, Custody, read_log, write_log
 from oncelog_runtime.sim import SimWorld
 from oncelog_runtime.sim.disk import SimDisk
@@ -40,8 +42,8 @@ class Life:
         self.disk = self.disk.after_power_cut()
 
 
-def lived(story: Callable[[Life], Awaitable[None]]) -> None:
-    with SimWorld(1) as world:
+def lived(story: Callable[[Life], Awaitable[None]], seed: int = 1) -> None:
+    with SimWorld(seed) as world:
         world.run(story(Life(world)))
 
 
@@ -66,7 +68,7 @@ def test_kill_9_and_a_clean_stop_lose_nothing() -> None:
         directory_id = life.custody.directory_id
         life.kill()
         assert await life.start(20) == Claim(10, 10)
-        await life.custody.close()
+        await life.custody.close(())
         life.power_cut()
         assert await life.start(30) == Claim(10, 10)
         assert life.custody.directory_id == directory_id
@@ -88,7 +90,7 @@ def test_a_power_cut_may_have_lost_everything_before_the_next_incarnation() -> N
 def test_a_clean_stop_vouches_for_one_start_only() -> None:
     async def story(life: Life) -> None:
         await life.start(10)
-        await life.custody.close()
+        await life.custody.close(())
         await life.start(20)
         life.power_cut()
         assert await life.start(30) == Claim(10, 30)
@@ -140,7 +142,7 @@ def test_claims_go_back_with_a_restored_metadata_store() -> None:
 
 def test_a_start_that_failed_before_the_directory_was_taken_over_claims_nothing() -> None:
     async def story(life: Life) -> None:
-        await Custody(life.disk, "logs", Random(1)).close()
+        await Custody(life.disk, "logs", Random(1)).close(())
         assert not life.disk.exists(FILE)
 
     lived(story)
@@ -174,6 +176,68 @@ def test_a_full_disk_keeps_a_killed_process_from_nothing_since_the_file_says_the
     lived(story)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_what_a_killed_process_has_renamed_and_not_synced_is_made_durable_by_the_next_one(seed: int) -> None:
+    """Else a power cut brings the file of the clean stop back, and it vouches for what this process may have lost."""
+
+    async def story(life: Life) -> None:
+        await life.start(10)
+        await life.custody.close(())
+        life.kill()
+        before = life.disk.read_file(FILE)
+
+        async def never(_path: str) -> None:
+            await asyncio.Event().wait()
+
+        life.disk.sync_dir = never  # type: ignore[method-assign]
+        opening = asyncio.ensure_future(Custody(life.disk, "logs", Random(1)).open())
+        while life.disk.read_file(FILE) == before:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        opening.cancel()
+        life.kill()
+        await Custody(life.disk, "logs", Random(1)).open()
+        life.power_cut()
+        assert (await life.start(20)).intact_since == 20
+
+    lived(story, seed)
+
+
+def test_a_clean_stop_makes_logs_durable_that_this_process_never_opened() -> None:
+    """A process was killed with an unsynced tail, and the next one was stopped before it had opened that log."""
+
+    async def story(life: Life) -> None:
+        await life.start(10)
+        for name in ("logs/t-id-0", "logs/u-id-0"):
+            life.disk.make_dirs(name)
+            for file in (IDENTITY, "0.log"):
+                life.disk.open(f"{name}/{file}", create=True).append([b"acknowledged"])
+        life.kill()
+        await life.start(20)
+        await life.custody.close({"logs/u-id-0"})  # closed cleanly: what is open is synced by whoever has it open
+        life.power_cut()
+        assert life.disk.read_file("logs/t-id-0/0.log") == b"acknowledged"
+        assert await life.start(30) == Claim(10, 10)
+
+    lived(story)
+
+
+def test_a_directory_that_was_not_taken_over_is_not_vouched_for() -> None:
+    async def story(life: Life) -> None:
+        await life.start(10)
+        life.power_cut()
+        life.disk.capacity = life.disk.used()
+        custody = Custody(life.disk, "logs", Random(1))
+        with pytest.raises(StorageError, match="full"):
+            await custody.open()
+        life.disk.capacity = None
+        before = life.disk.read_file(FILE)
+        await custody.close(())
+        assert life.disk.read_file(FILE) == before
+        assert (await life.start(20)).intact_since == 20
+
+    lived(story)
+
+
 @pytest.mark.parametrize("end", ["power cut", "clean stop"])
 def test_a_claim_is_not_lowered_in_memory_alone(end: str) -> None:
     """On a full disk: nothing may be acknowledged before the file says less than it does."""
@@ -181,7 +245,7 @@ def test_a_claim_is_not_lowered_in_memory_alone(end: str) -> None:
     async def story(life: Life) -> None:
         await life.start(10)
         if end == "clean stop":
-            await life.custody.close()
+            await life.custody.close(())
             life.kill()
         else:
             life.power_cut()
@@ -202,10 +266,10 @@ def test_a_claim_is_not_lowered_in_memory_alone(end: str) -> None:
 def test_an_image_that_lacks_an_incarnation_is_recognised_though_it_was_taken_after_a_clean_stop() -> None:
     async def story(life: Life) -> None:
         await life.start(10)
-        await life.custody.close()
+        await life.custody.close(())
         image = life.disk.read_file(FILE)
         await life.start(20)
-        await life.custody.close()
+        await life.custody.close(())
         await life.disk.write_atomic(FILE, image)
         assert await life.start(30) == Claim(10, 10), "by itself it looks whole"
         assert life.custody.is_older_than(20), "and etcd names an incarnation that it never heard of"
