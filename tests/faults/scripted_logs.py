@@ -144,7 +144,7 @@ class Script:
         await self._rotten()
         for name in (ORDERS, TABLE, ROTTEN):
             await self.logs[name].close()
-        await self.custody.close({log.directory for log in self.logs.values()})
+        await self.custody.close()
         self.clean_from = self.position()
 
     # ------------------------------------------------------------ notes

@@ -15,7 +15,13 @@ import logging
 from collections.abc import Callable, Collection
 from typing import Final
 
-from oncelog.errors import DrainingElsewhereError, InvalidRequestError, NotCoordinatorError, OncelogError
+from oncelog.errors import (
+    DrainingElsewhereError,
+    InvalidRequestError,
+    MetadataUnavailableError,
+    NotCoordinatorError,
+    OncelogError,
+)
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import types_pb2
 from oncelog_coordinator.core.draining import DrainFacts, DrainPhase, Start, is_moot, phase, reason, start_step
@@ -132,7 +138,10 @@ class CoordinatorDrain:
             await self._metadata.commit(compares, deletes=[COORDINATOR_DRAIN_KEY])
 
     async def _take_key(self) -> None:
-        drain = Drain(self.address, self.lease_id, self._clock.now_ms())
+        lease_id = self.lease_id
+        if not lease_id:  # without one the key would have no end, and no other coordinator could drain
+            raise MetadataUnavailableError("this coordinator has no lease at the moment: ask again", node=self.address)
+        drain = Drain(self.address, lease_id, self._clock.now_ms())
         found = await self._metadata.get(COORDINATOR_DRAIN_KEY)
         if found is not None and not self._is_mine(found):
             holder = Drain.decode(found.value).node
@@ -142,7 +151,7 @@ class CoordinatorDrain:
                 node=holder,
             )
         if found is None:
-            put = Put(COORDINATOR_DRAIN_KEY, drain.encode(), self.lease_id)
+            put = Put(COORDINATOR_DRAIN_KEY, drain.encode(), lease_id)
             result = await self._metadata.commit([Compare(COORDINATOR_DRAIN_KEY, 0)], [put])
             if not result.succeeded:
                 raise DrainingElsewhereError("another coordinator began to drain", retry_after_ms=_RETRY_AFTER_MS)

@@ -116,8 +116,7 @@ class Registration:
 
     async def _register(self) -> None:
         self._renew.clear()
-        if not self.lease_id:
-            self.lease_id = await self._metadata.grant_lease(self._ttl_ms)
+        lease_id = self.lease_id = self.lease_id or await self._metadata.grant_lease(self._ttl_ms)
         nonce = f"{self._random.getrandbits(64):016x}"
         self._nonces.add(nonce)
         at = self._addresses
@@ -126,8 +125,10 @@ class Registration:
         ).encode()
         before = await self._metadata.get(self._key)
         known = before.mod_revision if before is not None else 0
+        if self._retired or self.lease_id != lease_id:  # without a lease the key would have no end
+            raise OncelogError("the registration was given up, or its lease has ended meanwhile", key=self._key)
         try:
-            await self._metadata.commit([Compare(self._key, known)], [Put(self._key, value, self.lease_id)])
+            await self._metadata.commit([Compare(self._key, known)], [Put(self._key, value, lease_id)])
         except MetadataUnavailableError as error:
             if error.context.get("unknown") != "true":
                 raise

@@ -220,10 +220,9 @@ class ReplicaManager:
 
     async def close(self, *, clean: bool) -> None:
         """Closes every log."""
-        closed = {partition.log.directory for partition in self.partitions.values()}
         if await self._logs.close_all(clean=clean):
             try:
-                await self._custody.close(closed)
+                await self._custody.close()
             except OncelogError as error:
                 _log.warning("that all logs are whole cannot be written down: %s", error)
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from oncelog.errors import MetadataUnavailableError
+from oncelog.errors import MetadataUnavailableError, OncelogError
 from oncelog_coordinator.shard.drainer import CoordinatorDrain
 from oncelog_runtime.adapters.system import SystemClock
 from oncelog_runtime.metadata.cluster_keys import COORDINATOR_DRAIN_KEY, COORDINATORS, Coordinator
 from oncelog_runtime.metadata.cluster_view import ClusterView
-from oncelog_runtime.ports import CommitResult, Compare, Put
+from oncelog_runtime.ports import CommitResult, Compare, KeyValue, Put
 from oncelog_runtime.sim.world import SimWorld
 from tests.unit.coordinator.fake_cluster import Cluster
 
@@ -50,6 +50,43 @@ def test_a_cancel_that_failed_half_way_can_be_repeated() -> None:
             assert await store.get(COORDINATOR_DRAIN_KEY) is not None
             moody.refuse = False
             await drain.cancel()
+            assert await store.get(COORDINATOR_DRAIN_KEY) is None
+
+        world.run(scenario())
+
+
+def test_a_drain_without_a_lease_leaves_no_key_that_would_stand_for_ever() -> None:
+    with SimWorld(1) as world:
+
+        async def scenario() -> None:
+            store = world.metadata_client()
+            drain = CoordinatorDrain(store, _view(), SystemClock(), {}, [].append)
+            drain.address = "a:1"
+            with pytest.raises(MetadataUnavailableError, match="no lease"):
+                await drain.start()
+            assert not drain.wanted
+            assert await store.get(COORDINATOR_DRAIN_KEY) is None
+
+        world.run(scenario())
+
+
+def test_a_lease_that_ends_while_the_drain_key_is_read_leaves_no_key() -> None:
+    with SimWorld(1) as world:
+
+        async def scenario() -> None:
+            store = world.metadata_client()
+
+            class Slow(Moody):
+                async def get(self, key: str) -> KeyValue | None:
+                    found = await store.get(key)
+                    await store.revoke_lease(drain.lease_id)
+                    drain.lease_id = 0
+                    return found
+
+            drain = CoordinatorDrain(Slow(store), _view(), SystemClock(), {}, [].append)  # type: ignore[arg-type]
+            drain.address, drain.lease_id = "a:1", await store.grant_lease(60_000)
+            with pytest.raises(OncelogError):
+                await drain.start()
             assert await store.get(COORDINATOR_DRAIN_KEY) is None
 
         world.run(scenario())

@@ -78,6 +78,35 @@ def test_the_mod_revision_of_its_key_is_its_incarnation() -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("end", ["withdrawn", "retired"])
+def test_a_broker_that_stops_while_it_reads_its_key_is_not_registered(end: str) -> None:
+    """Its lease is gone by then: a key without one would stand until the broker is back."""
+
+    async def scenario(node: Node) -> None:
+        reading, go_on = asyncio.Event(), asyncio.Event()
+        get = node.place.metadata.get
+
+        async def slow(key: str) -> KeyValue | None:
+            found: KeyValue | None = await get(key)
+            reading.set()
+            await go_on.wait()
+            return found
+
+        node.place.metadata.get = slow
+        node.registration.renew("a test")
+        await reading.wait()
+        if end == "withdrawn":
+            await node.registration.withdraw()
+        else:
+            node.registration.retire()
+        node.place.metadata.get = get
+        go_on.set()
+        await asyncio.sleep(2 * TTL_MS / 1000)
+        assert await node.key() is None
+
+    run(scenario)
+
+
 def test_it_stays_registered_longer_than_its_lease() -> None:
     async def scenario(node: Node) -> None:
         await asyncio.sleep(5 * TTL_MS / 1000)

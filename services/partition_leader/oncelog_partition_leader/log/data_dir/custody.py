@@ -16,14 +16,13 @@ Rule 4: the file names the newest incarnation that used the directory. When etcd
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from random import Random
 from typing import Final
 
 from oncelog.core.malformed import MALFORMED
 from oncelog.errors import StorageError
-from oncelog_partition_leader.log.checkpoints import CUSTODY, IDENTITY
+from oncelog_partition_leader.log.checkpoints import CLEAN_SHUTDOWN, CUSTODY, IDENTITY
 from oncelog_runtime.core.checked_json import pack, unpack
 from oncelog_runtime.ports import Disk
 
@@ -54,17 +53,6 @@ _UNKNOWN: Final = 1 << 62
 """An older version did not note which incarnations used the directory."""
 _PENDING: Final = -1
 """The value in the file for the first incarnation of the process that wrote it, which did not know it yet."""
-
-
-async def _make_durable(disk: Disk, directory: str) -> None:
-    """Syncs all files of a log that no process has open. Raises `StorageError`."""
-    for name in disk.list(directory):
-        file = disk.open(f"{directory}/{name}")
-        try:
-            await file.sync()
-        finally:
-            file.close()
-    await disk.sync_dir(directory)
 
 
 class Custody:
@@ -119,20 +107,22 @@ class Custody:
         """Writes the claim to disk. Until then a crash only makes the next process claim less. Raises `StorageError`."""
         await self._write(clean=False)
 
-    async def close(self, closed: Collection[str]) -> None:
-        """Notes that every log is on disk: the next process finds everything, whatever happens to the machine.
+    async def close(self) -> None:
+        """Notes that every log was closed cleanly: the next process finds everything, whatever happens to the machine.
 
-        `closed` are the directories of the logs that this process has closed cleanly. All others are synced here, since a
-        process that was killed may have left them unsynced. Does nothing when the directory was never taken over, because the
-        start failed before. Raises `StorageError`.
+        Does nothing when the directory was never taken over, because the start failed before, or when a log has no mark of its
+        own clean end. This process has not opened such a log, and one that was killed may have left it unsynced; to sync it
+        here would prove nothing, since an earlier sync may have failed (docs/decisions/0006). Raises `StorageError`.
         """
-        if not self._is_taken:
-            return
-        for name in self._disk.list(self._log_dir):
-            directory = f"{self._log_dir}/{name}"
-            if directory not in closed and self._disk.exists(f"{directory}/{IDENTITY}"):
-                await _make_durable(self._disk, directory)
-        await self._write(clean=True)
+        if self._is_taken and not self._unclosed():
+            await self._write(clean=True)
+
+    def _unclosed(self) -> list[str]:
+        logs = [f"{self._log_dir}/{name}" for name in self._disk.list(self._log_dir)]
+        return [log for log in logs if self._holds(log, IDENTITY) and not self._holds(log, CLEAN_SHUTDOWN)]
+
+    def _holds(self, log: str, name: str) -> bool:
+        return self._disk.exists(f"{log}/{name}")
 
     def _holds_logs(self) -> bool:
         names = self._disk.list(self._log_dir)

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from oncelog.errors import StorageError
-from oncelog_partition_leader.log.checkpoints import IDENTITY
+from oncelog_partition_leader.log.checkpoints import CLEAN_SHUTDOWN, IDENTITY
 from oncelog_partition_leader.log.data_dir.custody import Claim, Custody, read_log, write_log
 from oncelog_runtime.sim import SimWorld
 from oncelog_runtime.sim.disk import SimDisk
@@ -68,7 +68,7 @@ def test_kill_9_and_a_clean_stop_lose_nothing() -> None:
         directory_id = life.custody.directory_id
         life.kill()
         assert await life.start(20) == Claim(10, 10)
-        await life.custody.close(())
+        await life.custody.close()
         life.power_cut()
         assert await life.start(30) == Claim(10, 10)
         assert life.custody.directory_id == directory_id
@@ -90,7 +90,7 @@ def test_a_power_cut_may_have_lost_everything_before_the_next_incarnation() -> N
 def test_a_clean_stop_vouches_for_one_start_only() -> None:
     async def story(life: Life) -> None:
         await life.start(10)
-        await life.custody.close(())
+        await life.custody.close()
         await life.start(20)
         life.power_cut()
         assert await life.start(30) == Claim(10, 30)
@@ -142,7 +142,7 @@ def test_claims_go_back_with_a_restored_metadata_store() -> None:
 
 def test_a_start_that_failed_before_the_directory_was_taken_over_claims_nothing() -> None:
     async def story(life: Life) -> None:
-        await Custody(life.disk, "logs", Random(1)).close(())
+        await Custody(life.disk, "logs", Random(1)).close()
         assert not life.disk.exists(FILE)
 
     lived(story)
@@ -182,7 +182,7 @@ def test_what_a_killed_process_has_renamed_and_not_synced_is_made_durable_by_the
 
     async def story(life: Life) -> None:
         await life.start(10)
-        await life.custody.close(())
+        await life.custody.close()
         life.kill()
         before = life.disk.read_file(FILE)
 
@@ -202,21 +202,23 @@ def test_what_a_killed_process_has_renamed_and_not_synced_is_made_durable_by_the
     lived(story, seed)
 
 
-def test_a_clean_stop_makes_logs_durable_that_this_process_never_opened() -> None:
+@pytest.mark.parametrize("is_marked", [False, True])
+def test_a_clean_stop_vouches_for_no_log_without_a_mark_of_its_clean_end(is_marked: bool) -> None:
     """A process was killed with an unsynced tail, and the next one was stopped before it had opened that log."""
 
     async def story(life: Life) -> None:
         await life.start(10)
         for name in ("logs/t-id-0", "logs/u-id-0"):
             life.disk.make_dirs(name)
-            for file in (IDENTITY, "0.log"):
-                life.disk.open(f"{name}/{file}", create=True).append([b"acknowledged"])
+            await life.disk.write_atomic(f"{name}/{IDENTITY}", b"")
+        await life.disk.write_atomic(f"logs/u-id-0/{CLEAN_SHUTDOWN}", b"")
+        if is_marked:
+            await life.disk.write_atomic(f"logs/t-id-0/{CLEAN_SHUTDOWN}", b"")
         life.kill()
         await life.start(20)
-        await life.custody.close({"logs/u-id-0"})  # closed cleanly: what is open is synced by whoever has it open
+        await life.custody.close()
         life.power_cut()
-        assert life.disk.read_file("logs/t-id-0/0.log") == b"acknowledged"
-        assert await life.start(30) == Claim(10, 10)
+        assert await life.start(30) == Claim(10, 10 if is_marked else 30)
 
     lived(story)
 
@@ -231,7 +233,7 @@ def test_a_directory_that_was_not_taken_over_is_not_vouched_for() -> None:
             await custody.open()
         life.disk.capacity = None
         before = life.disk.read_file(FILE)
-        await custody.close(())
+        await custody.close()
         assert life.disk.read_file(FILE) == before
         assert (await life.start(20)).intact_since == 20
 
@@ -245,7 +247,7 @@ def test_a_claim_is_not_lowered_in_memory_alone(end: str) -> None:
     async def story(life: Life) -> None:
         await life.start(10)
         if end == "clean stop":
-            await life.custody.close(())
+            await life.custody.close()
             life.kill()
         else:
             life.power_cut()
@@ -266,10 +268,10 @@ def test_a_claim_is_not_lowered_in_memory_alone(end: str) -> None:
 def test_an_image_that_lacks_an_incarnation_is_recognised_though_it_was_taken_after_a_clean_stop() -> None:
     async def story(life: Life) -> None:
         await life.start(10)
-        await life.custody.close(())
+        await life.custody.close()
         image = life.disk.read_file(FILE)
         await life.start(20)
-        await life.custody.close(())
+        await life.custody.close()
         await life.disk.write_atomic(FILE, image)
         assert await life.start(30) == Claim(10, 10), "by itself it looks whole"
         assert life.custody.is_older_than(20), "and etcd names an incarnation that it never heard of"
