@@ -27,7 +27,8 @@ from tests.blackbox.network import Network
 _PORT: Final = 9092
 _CLIENT_PORT: Final = 2379
 _PEER_PORT: Final = 2380
-_MEGABYTES: Final = {"broker": 768, "etcd": 512}
+_MEGABYTES: Final = {"broker": 2048, "etcd": 512}
+"""Of sparse images; the brokers keep what all rounds wrote."""
 _MODULES: Final = {
     "allocator": "oncelog_pid_allocator",
     "coordinator": "oncelog_coordinator",

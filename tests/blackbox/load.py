@@ -159,7 +159,13 @@ class BlackBoxLoad(Workload):
         await self._ended.wait()
         ends = await self._ends() if is_last else {}
         copier.finish_at({key: end for key, end in ends.items() if key[0] == source})
-        await asyncio.wait_for(running, _DRAIN_S)
+        await asyncio.wait((running,), timeout=_DRAIN_S)
+        if not running.done():
+            running.cancel()
+            raise TimeoutError(
+                f"not everything was copied within {_DRAIN_S:.0f} s; the last error was {copier.trouble!r}"
+            )
+        running.result()
 
     async def _follow(self, name: str, kind: str) -> None:
         """Follows all partitions from the beginning, and in the end to where they end."""
