@@ -38,12 +38,14 @@ class Pace:
         """When the loop is to have its next turn."""
 
     def may_go_on(self) -> bool:
-        """True: one more record may be handed out before the next poll. Rule 1."""
+        """True: one more record may be handed out before the next poll. Rule 1. For a worker: the loop over a consumer looks at
+        `now_s` and `due_s` itself, since a call for each record is what it saves.
+        """
         self._left -= 1
         return self._left > 0 and self.now_s() < self.due_s
 
     def polled(self) -> None:
-        """The consumer polls: it may hand out so many records again."""
+        """The worker polls: it may hand out so many records again."""
         self._left = self.most_records
 
     def had_turn(self) -> None:

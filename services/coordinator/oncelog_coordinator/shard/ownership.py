@@ -290,8 +290,8 @@ class ShardOwnership:
         }
 
     def _is_lost(self, key: ShardKey, entry: _Owned) -> bool:
-        """True when etcd no longer says what this process wrote: its owner key is gone, or after a restore of etcd another
-        process knew a higher epoch. As long as this one serves the shard, no process would take it.
+        """True when etcd no longer says what this process wrote: its owner key is gone or another's, or after a restore of etcd
+        another process knew a higher epoch. As long as this one serves a shard without a key, no process would take it.
         """
         if entry.is_renewed:
             return False

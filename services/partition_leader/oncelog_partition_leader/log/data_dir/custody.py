@@ -22,6 +22,7 @@ from typing import Final
 
 from oncelog.core.malformed import MALFORMED
 from oncelog.errors import StorageError
+from oncelog_partition_leader.core.log.folders import parse_folder
 from oncelog_partition_leader.log.checkpoints import CLEAN_SHUTDOWN, CUSTODY, IDENTITY
 from oncelog_runtime.core.checked_json import pack, unpack
 from oncelog_runtime.ports import Disk
@@ -53,6 +54,11 @@ _UNKNOWN: Final = 1 << 62
 """An older version did not note which incarnations used the directory."""
 _PENDING: Final = -1
 """The value in the file for the first incarnation of the process that wrote it, which did not know it yet."""
+
+
+def _is_aside(name: str) -> bool:
+    folder = parse_folder(name)
+    return folder is not None and folder.aside
 
 
 class Custody:
@@ -112,21 +118,21 @@ class Custody:
 
         Does nothing when the directory was never taken over, because the start failed before, or when a log has no mark of its
         own clean end. This process has not opened such a log, and one that was killed may have left it unsynced; to sync it
-        here would prove nothing, since an earlier sync may have failed (docs/decisions/0006). Raises `StorageError`.
+        here would prove nothing, since an earlier sync may have failed (docs/decisions/0006). Of a log that was set aside
+        nothing is said. Raises `StorageError`.
         """
         if self._is_taken and not self._unclosed():
             await self._write(clean=True)
 
     def _unclosed(self) -> list[str]:
-        logs = [f"{self._log_dir}/{name}" for name in self._disk.list(self._log_dir)]
-        return [log for log in logs if self._holds(log, IDENTITY) and not self._holds(log, CLEAN_SHUTDOWN)]
-
-    def _holds(self, log: str, name: str) -> bool:
-        return self._disk.exists(f"{log}/{name}")
+        names = [name for name in self._disk.list(self._log_dir) if not _is_aside(name)]
+        return [name for name in names if self._holds(name, IDENTITY) and not self._holds(name, CLEAN_SHUTDOWN)]
 
     def _holds_logs(self) -> bool:
-        names = self._disk.list(self._log_dir)
-        return any(self._disk.exists(f"{self._log_dir}/{name}/{IDENTITY}") for name in names)
+        return any(self._holds(name, IDENTITY) for name in self._disk.list(self._log_dir))
+
+    def _holds(self, log: str, file: str) -> bool:
+        return self._disk.exists(f"{self._log_dir}/{log}/{file}")
 
     def _read(self) -> bool:
         """Loads the claim from the file. False without one, or when it cannot be parsed."""

@@ -202,6 +202,19 @@ def test_what_a_killed_process_has_renamed_and_not_synced_is_made_durable_by_the
     lived(story, seed)
 
 
+def test_a_log_that_was_set_aside_keeps_no_directory_from_a_clean_stop() -> None:
+    async def story(life: Life) -> None:
+        await life.start(10)
+        aside = f"logs/t-{'a' * 32}-0.quarantined-1"
+        life.disk.make_dirs(aside)
+        await life.disk.write_atomic(f"{aside}/{IDENTITY}", b"")
+        await life.custody.close()
+        life.power_cut()
+        assert await life.start(20) == Claim(10, 10)
+
+    lived(story)
+
+
 @pytest.mark.parametrize("is_marked", [False, True])
 def test_a_clean_stop_vouches_for_no_log_without_a_mark_of_its_clean_end(is_marked: bool) -> None:
     """A process was killed with an unsynced tail, and the next one was stopped before it had opened that log."""
