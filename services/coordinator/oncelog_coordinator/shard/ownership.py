@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -235,7 +235,7 @@ class ShardOwnership:
                 pass
 
     async def _reconcile(self) -> None:
-        await self._follow_drain()
+        await _or_later(self._follow_drain())
         self._look_at_members()
         for key in [key for key, entry in self._owned.items() if entry.task.done()]:
             self._forget(key)
@@ -244,11 +244,12 @@ class ShardOwnership:
             async with asyncio.TaskGroup() as group:  # not `gather`: if one fails, the others must stop
                 for key in missing[start : start + _TAKEOVERS_AT_ONCE]:
                     group.create_task(self._take(key))
-        for key in [key for key, entry in self._owned.items() if self._is_lost(key, entry)]:
-            await self._hand_over(key)  # perhaps to itself, under a higher epoch
+        for key, entry in list(self._owned.items()):
+            if self._is_lost(key, entry):
+                await self._hand_over(key)  # perhaps to itself, under a higher epoch
         for key, revision in self._strays():
             await self._delete_owner_key(key, revision)
-        await self._tell_troubles()
+        await _or_later(self._tell_troubles())
         if self._drain.wanted or self._clock.now_ms() - self._members_since_ms >= self._handover_delay_ms:
             for key in [key for key in self._owned if self._assigned.get(key) != self._address]:
                 await self._hand_over(key)
@@ -418,6 +419,14 @@ class ShardOwnership:
     def _forget(self, key: ShardKey) -> None:
         self._owned.pop(key, None)
         self.shards.pop(key, None)
+
+
+async def _or_later(step: Coroutine[object, object, None]) -> None:
+    """Leaves a step to the next look when etcd fails: no reason to give shards away, since the lease is judged by itself."""
+    try:
+        await step
+    except MetadataUnavailableError as error:
+        _log.info("etcd did not take a change of this coordinator, it is tried again: %s", error)
 
 
 def _epoch_floor(now_ms: int) -> int:

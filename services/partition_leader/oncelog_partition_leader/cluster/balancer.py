@@ -138,10 +138,11 @@ class Balancer:
         return moves
 
     async def _forget_the_gone(self) -> None:
+        marks = dict(self._view.decommissioned)  # as of these loads: the view goes on during each commit
         for load in self.loads():
             if load.decommissioned and not load.registered and not load.replicas and not load.moving:
                 key = decommission_key(load.broker_id)
-                await self._commit([Compare(key, self._view.decommissioned[load.broker_id])], [], [key])
+                await self._commit([Compare(key, marks[load.broker_id])], [], [key])
                 _log.info("broker %d is out of use, empty and gone", load.broker_id)
 
     # ------------------------------------------------------------ what operators ask for

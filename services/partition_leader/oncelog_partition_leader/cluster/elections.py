@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from oncelog.errors import (
@@ -191,7 +191,7 @@ class Elections:
         if wanted is None:
             isr = ",".join(str(ref.broker_id) for ref in entry.value.isr)
             raise IneligibleReplicaError("only a living member of the ISR can lead", broker=to, isr=isr)
-        if not await self._write_chunk([(partition_id, entry.mod_revision, wanted)]):
+        if not await self._write_decided([(partition_id, entry.mod_revision, wanted)]):
             raise RequestTimedOutError("the partition changed meanwhile: try again")
 
     # ------------------------------------------------------------ an operator's election
@@ -220,7 +220,7 @@ class Elections:
             raise IneligibleReplicaError("this broker does not answer: start it first", broker=to)
         wanted = elect_unclean(partition, answers[to][0], answers)
         _log.warning("unclean election of %s, asked for by an operator: %s", partition_id, wanted.leader)
-        if not await self._write_chunk([(partition_id, survey.entry.mod_revision, wanted)]):
+        if not await self._write_decided([(partition_id, survey.entry.mod_revision, wanted)]):
             raise RequestTimedOutError("the partition changed meanwhile: look at it again")
 
     def _require(self, partition_id: PartitionId) -> Entry:
@@ -235,26 +235,33 @@ class Elections:
     # ------------------------------------------------------------ writing
 
     async def _write(self, proposals: Sequence[Proposal]) -> None:
+        """Writes what was decided from the view as it is now: no `await` in between."""
+        topics = self._topics_of(proposals)
         for chunk in chunks(proposals):
-            if not await self._write_chunk(chunk):
+            if not await self._write_chunk(chunk, topics):
                 for one in chunk:
-                    await self._write_one(one)
+                    await self._write_one(one, topics)
 
-    async def _write_one(self, proposal: Proposal) -> None:
-        if not await self._write_chunk([proposal]):
+    async def _write_decided(self, chunk: Sequence[Proposal]) -> bool:
+        """Writes one chunk, decided from the view as it is now. True when it was written."""
+        return await self._write_chunk(chunk, self._topics_of(chunk))
+
+    async def _write_one(self, proposal: Proposal, topics: Mapping[str, int]) -> None:
+        if not await self._write_chunk([proposal], topics):
             found = await self._metadata.get(partition_key(*proposal[0]))
             if found is not None:
                 self._view.learn([found])
             self.look_at(proposal[0])
             await asyncio.sleep(_RETRY_S)  # the view is behind: the watch may catch up
 
-    async def _write_chunk(self, chunk: Sequence[Proposal]) -> bool:
+    async def _write_chunk(self, chunk: Sequence[Proposal], topics: Mapping[str, int]) -> bool:
         named: dict[BrokerRef, None] = {}
         for _, _, value in chunk:
             named.update(dict.fromkeys(value.isr))
         compares = [Compare(broker_key(ref.broker_id), ref.incarnation) for ref in named]
         compares += [Compare(partition_key(*partition_id), revision) for partition_id, revision, _ in chunk]
-        compares += self._topics_of(chunk)
+        named_topics = dict.fromkeys(value.topic for _, _, value in chunk if value.topic in topics)
+        compares += [Compare(topic_key(name), topics[name]) for name in named_topics]
         puts = [Put(partition_key(*partition_id), value.encode()) for partition_id, _, value in chunk]
         for partition_id, _, value in chunk:
             _log.info("electing %s: leader %s, epoch %d", partition_id, value.leader, value.leader_epoch)
@@ -263,10 +270,12 @@ class Elections:
             _log.info("the election of %s did not hold", chunk[0][0])
         return succeeded
 
-    def _topics_of(self, chunk: Sequence[Proposal]) -> list[Compare]:
-        topics = dict.fromkeys(value.topic for _, _, value in chunk)
-        known = {name: self._view.topics[name].mod_revision for name in topics if name in self._view.topics}
-        return [Compare(topic_key(name), revision) for name, revision in known.items()]
+    def _topics_of(self, proposals: Sequence[Proposal]) -> dict[str, int]:
+        """Returns the mod revisions of the topics by whose options this was decided. The view changes while chunks are written:
+        a revision that is read later would pass for options by which nothing was decided.
+        """
+        topics = dict.fromkeys(value.topic for _, _, value in proposals)
+        return {name: self._view.topics[name].mod_revision for name in topics if name in self._view.topics}
 
     # ------------------------------------------------------------ asking
 

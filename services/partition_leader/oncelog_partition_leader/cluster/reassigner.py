@@ -70,11 +70,15 @@ class Mover:
             compares: list[Compare] = []
             puts: list[Put] = []
             for partition_id, target in items[start : start + _CHUNK]:
-                entry, key = self._view.partitions[partition_id], reassignment_key(*partition_id)
+                entry, key = self._view.partitions.get(partition_id), reassignment_key(*partition_id)
+                if entry is None:  # deleted while the chunk before was written
+                    written = False
+                    continue
                 compares += [Compare(key, 0), Compare(partition_key(*partition_id), entry.mod_revision)]
                 puts.append(Put(key, Reassignment(entry.value.replicas, target).encode()))
                 _log.info("replicas of %s shall be %s, not %s", partition_id, target, entry.value.replicas)
-            written = await self._commit(compares, puts) and written
+            if puts:
+                written = await self._commit(compares, puts) and written
         return written
 
     async def reassign(self, partition_id: PartitionId, target: Sequence[int]) -> None:

@@ -366,12 +366,10 @@ class Topics:
         self._changed()
 
     async def _remove_partitions_of_deleted(self) -> None:
-        known, deleted = self._view.topic_names, self._view.deleted_topics
-        orphans = [p for p in self._view.partitions if p.topic_id in deleted and p.topic_id not in known]
+        orphans = _orphans(self._view)
         for start in range(0, len(orphans), _CHUNK):
             chunk = orphans[start : start + _CHUNK]
-            compares = [Compare(partition_key(*p), self._view.partitions[p].mod_revision) for p in chunk]
-            if not await self._commit(compares, [], [partition_key(*p) for p in chunk]):
+            if not await self._commit(chunk, [], [compare.key for compare in chunk]):
                 self._changed()
                 await asyncio.sleep(0.01)
 
@@ -441,3 +439,12 @@ def _replicas_held(view: ClusterView) -> Counter[int]:
         for broker_id in view.brokers:
             held[broker_id] += -(-max(missing, 0) // len(view.brokers))
     return held
+
+
+def _orphans(view: ClusterView) -> list[Compare]:
+    """Returns the partitions of topics that have a tombstone and are gone, as the view has them now."""
+    return [
+        Compare(partition_key(*partition_id), entry.mod_revision)
+        for partition_id, entry in view.partitions.items()
+        if partition_id.topic_id in view.deleted_topics and partition_id.topic_id not in view.topic_names
+    ]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.errors import OncelogError
+from oncelog.errors import MetadataUnavailableError, OncelogError
 from oncelog_coordinator.core.vitality import Vitality
 from oncelog_coordinator.shard.drainer import CoordinatorDrain
 from oncelog_coordinator.shard.monotonic_wall_clock import SteadyClock
@@ -330,6 +330,31 @@ def test_a_leftover_key_that_became_anothers_meanwhile_stays(world: SimWorld, mo
         found = await client.get(second)
         assert found is not None
         assert found.value == next_owner
+
+    run(world, 1, scenario)
+
+
+def test_an_etcd_that_does_not_take_a_word_of_trouble_costs_no_shard(
+    world: SimWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(nodes: Cluster) -> None:
+        await nodes.until(nodes.settled, "owners")
+        node, lives, refused = nodes.nodes["c0"], len(nodes.lives), 0
+        key, shard = next(iter(node.shards.items()))
+        commit = node.ports.metadata.commit
+
+        async def moody(compares: Any = (), puts: Any = (), deletes: Any = ()) -> Any:
+            nonlocal refused
+            if refused < 3 and any(put.key == cluster_keys.shard_trouble_key(*key) for put in puts):
+                refused += 1
+                raise MetadataUnavailableError("busy")
+            return await commit(compares, puts, deletes)
+
+        monkeypatch.setattr(node.ports.metadata, "commit", moody)
+        for _ in range(2):
+            shard.vitality.ended("the log is rotten", 0)
+        await nodes.until(lambda: node.view.trouble_of(*key) == "the log is rotten", "told in the end")
+        assert (refused, len(nodes.lives)) == (3, lives)
 
     run(world, 1, scenario)
 

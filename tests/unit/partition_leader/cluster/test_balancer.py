@@ -1,4 +1,4 @@
-"""What operators are told when the controller's write did not happen."""
+"""The marks of brokers out of use, and what operators are told when the controller's write did not happen."""
 
 from __future__ import annotations
 
@@ -9,11 +9,32 @@ import pytest
 
 from oncelog.errors import RequestTimedOutError
 from oncelog_partition_leader.cluster.balancer import Balancer
+from oncelog_partition_leader.cluster.reassigner import Mover
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_runtime.adapters.system import SystemClock
 from oncelog_runtime.metadata.cluster_keys import Broker, broker_key, decommission_key
 from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.ports import KeyValue
+from tests.unit.partition_leader.cluster_place import Place, run
+
+
+def test_a_mark_that_is_taken_back_while_another_is_removed_is_left_alone() -> None:
+    async def scenario(place: Place) -> None:
+        for broker_id in (7, 8):
+            await place.put(decommission_key(broker_id), b"{}")
+
+        async def take_back() -> None:
+            await place.delete(decommission_key(8))
+
+        place.metadata.before_commit = take_back
+        config = BrokerConfig(node_id=0, replica_balance_delay_ms=1, replica_balance_enabled=False)
+        mover = Mover(config, place.metadata, place.view, place.commit)
+        balancer = Balancer(config, place.view, place.clock, mover, place.commit)
+        await asyncio.sleep(0.1)
+        await balancer.plan()
+        assert place.view.decommissioned == {}
+
+    run(scenario)
 
 
 async def _in_vain(*_: object) -> bool:

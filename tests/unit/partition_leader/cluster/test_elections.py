@@ -147,6 +147,23 @@ def test_a_partition_that_changed_meanwhile_spoils_no_other_election() -> None:
     run(scenario)
 
 
+def test_an_election_does_not_hold_under_options_that_changed_after_it_was_decided() -> None:
+    async def scenario(electing: Electing) -> None:
+        await electing.place.leave(0)
+
+        async def change() -> None:
+            await electing.place.topic(partitions=2, min_insync_replicas="3")
+
+        electing.place.metadata.before_commit = change
+        electing.elections.look_at_all()
+        await electing.elections.step()
+        for partition in (P0, P1):
+            assert (await electing.state(partition)).leader_epoch == 4, "decided by options that are no more"
+        assert electing.elections.due, "it is decided again"
+
+    run(scenario)
+
+
 # ---------------------------------------------------------------- asking
 
 

@@ -130,6 +130,16 @@ def test_a_step_whose_conditions_do_not_hold_is_tried_again_with_what_etcd_says(
     run(scenario)
 
 
+def test_a_partition_that_is_deleted_before_its_move_is_written_holds_up_no_other() -> None:
+    async def scenario(moving: Moving) -> None:
+        await moving.place.delete(partition_key(*P1))
+        assert not await moving.mover.want({P0: NEW, P1: NEW})
+        assert (moving.target(P0), moving.target(P1)) == (NEW, None)
+        assert not await moving.mover.want({P1: NEW})
+
+    run(scenario)
+
+
 def test_the_move_of_a_deleted_topic_is_forgotten() -> None:
     async def scenario(moving: Moving) -> None:
         await moving.mover.reassign(P0, NEW)

@@ -355,6 +355,25 @@ def test_partitions_go_with_the_tombstone_of_their_topic_and_never_by_absence() 
     run(scenario)
 
 
+def test_partitions_that_another_removes_meanwhile_are_no_trouble() -> None:
+    async def scenario(making: Making) -> None:
+        place = making.place
+        topic, _ = await making.create(partitions=120)
+        await making.topics.reconcile()
+        await place.delete(topic_key("t"))
+        await making.tombstone(topic.topic_id, place.clock.now_ms())
+
+        async def remove() -> None:
+            await place.delete(*(partition_key(topic.topic_id, number) for number in range(110, 120)))
+
+        place.metadata.before_commit = remove
+        await making.topics.reconcile()
+        await making.topics.reconcile()
+        assert making.partitions() == []
+
+    run(scenario)
+
+
 def test_a_waiting_topic_goes_with_its_topic_and_never_because_a_view_lags_behind() -> None:
     async def scenario(making: Making) -> None:
         topic, _ = await making.create()

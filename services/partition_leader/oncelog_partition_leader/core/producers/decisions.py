@@ -32,8 +32,8 @@ APPEND: Final = Append()
 class Duplicate:
     """The batch is in the log already: append nothing.
 
-    `base_offset`: of the first copy, -1 = no longer known. Answer only when the high watermark is at or above
-    `stable_after`, the end of the producer's newest batch, under the same min-ISR rule as the first copy (hole 10).
+    `base_offset`: of the first copy, -1 = no longer known. With `acks=all`, answer only when the high watermark
+    is at or above `stable_after`, the end of the producer's newest batch (hole 10).
     """
 
     base_offset: int

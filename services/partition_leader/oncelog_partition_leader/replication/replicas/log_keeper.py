@@ -148,9 +148,8 @@ class LogKeeper:
         """Removes a replica that was moved away, if etcd confirms it."""
         here, name = self._here, f"{topic}-{partition_id.partition}"
         partition = here.partitions.pop(partition_id, None)
-        broker_id, metadata = self._context.config.broker_id, self._context.ports.metadata
         try:
-            if await is_moved_away(metadata, self._view, partition_id, broker_id):
+            if await self._is_moved_away(partition_id, partition):
                 _log.info("removing the replica of %s: it was moved", name)
                 if partition is not None:
                     await partition.close(clean=False)
@@ -167,6 +166,18 @@ class LogKeeper:
         finally:
             here.busy.pop(partition_id, None)
         self._apply(partition_id)
+
+    async def _is_moved_away(self, partition_id: PartitionId, partition: LocalPartition | None) -> bool:
+        """Asks etcd about a replica that takes no messages meanwhile. If the broker stops meanwhile, it is back in the table,
+        so that its log is closed with all others.
+        """
+        broker_id, metadata = self._context.config.broker_id, self._context.ports.metadata
+        try:
+            return await is_moved_away(metadata, self._view, partition_id, broker_id)
+        except asyncio.CancelledError:
+            if partition is not None:
+                self._here.partitions[partition_id] = partition
+            raise
 
     async def close_all(self, *, clean: bool) -> bool:
         """Closes every log, and begins no step any more. True when all were closed cleanly."""

@@ -137,12 +137,21 @@ class OsDisk:
         return DiskSpace(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
 
     async def write_atomic(self, path: str, data: bytes) -> None:
-        """Replaces a small file: temporary file, sync, rename, sync of the directory."""
+        """Replaces a small file: temporary file, sync, rename, sync of the directory.
+
+        When the caller is cancelled meanwhile, the file may be replaced or not, and the next writer waits for the end.
+        """
         full = self._full(path)
         alone = self._alone.setdefault(full, asyncio.Lock())
-        async with alone:
-            with mapped(path):
-                await asyncio.get_running_loop().run_in_executor(self._sync_pool, _replace, full, data)
+        await alone.acquire()
+        try:
+            write = asyncio.get_running_loop().run_in_executor(self._sync_pool, _replace, full, data)
+        except BaseException:
+            alone.release()
+            raise
+        write.add_done_callback(lambda _: alone.release())  # a cancelled caller leaves, its thread writes on
+        with mapped(path):
+            await asyncio.shield(write)
 
     async def sync_dir(self, path: str) -> None:
         """Makes created, renamed and removed names of a directory durable."""

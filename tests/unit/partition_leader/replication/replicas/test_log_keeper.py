@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.errors import OncelogError, StorageError
+from oncelog.errors import MetadataUnavailableError, OncelogError, StorageError
 from oncelog_partition_leader.replication.replicas.log_keeper import LogKeeper
 from oncelog_runtime.metadata.cluster_keys import DeletedTopic, deleted_topic_key
 from tests.unit.partition_leader.cluster_place import P0, TOPIC_ID, Place, run
@@ -127,6 +127,24 @@ def test_a_replica_is_removed_only_when_etcd_confirms_it(is_moved: bool) -> None
             assert (s.done, s.here.partitions) == ([("closed", False), ("trashed", "folder"), "forgotten"], {})
         else:
             assert (s.done, s.here.partitions) == ([], {P0: partition})
+
+    run(scenario)
+
+
+def test_a_replica_whose_removal_is_not_known_when_the_broker_stops_is_closed_with_the_others() -> None:
+    async def scenario(place: Place) -> None:
+        await place.topic()
+        await place.lead(leader=1, isr=(1, 2), replicas=(1, 2))
+        s = Keeping(place)
+        partition = s.replica()
+        place.metadata.fail = [MetadataUnavailableError() for _ in range(100)]
+        s.logs.remove(P0, "t")
+        await place.until(lambda: len(place.metadata.fail) < 100)
+        assert s.here.partitions == {}, "it takes no messages"
+        await place.tasks.stop()
+        assert (s.done, s.here.partitions) == ([], {P0: partition})
+        assert await s.logs.close_all(clean=True)
+        assert s.done == [("closed", True)]
 
     run(scenario)
 

@@ -90,6 +90,35 @@ def test_a_replacement_that_cannot_be_written_leaves_what_was_there(
     asyncio.run(scenario())
 
 
+def test_the_next_writer_waits_for_the_thread_of_a_cancelled_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        disk = OsDisk(tmp_path)
+        began, go_on, really = threading.Event(), threading.Event(), os.replace
+
+        def slow(old: str, new: str) -> None:
+            if not began.is_set():
+                began.set()
+                assert go_on.wait(10)
+            really(old, new)
+
+        monkeypatch.setattr("os.replace", slow)
+        first = asyncio.create_task(disk.write_atomic("state", b"one"))
+        await asyncio.to_thread(began.wait, 10)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        second = asyncio.create_task(disk.write_atomic("state", b"two"))
+        await asyncio.sleep(0.05)
+        assert not (tmp_path / "state").exists(), "it would be overwritten by the first"
+        go_on.set()
+        await second
+        assert disk.read_file("state") == b"two"
+        disk.close()
+
+    asyncio.run(scenario())
+
+
 def test_syncs_do_not_wait_behind_slow_work(tmp_path: Path) -> None:
     async def scenario() -> None:
         disk = OsDisk(tmp_path, work_threads=1)
