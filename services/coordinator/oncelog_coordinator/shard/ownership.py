@@ -235,7 +235,8 @@ class ShardOwnership:
                 pass
 
     async def _reconcile(self) -> None:
-        await _or_later(self._follow_drain())
+        if not await _or_later(self._follow_drain()):
+            return  # no other takes the shards of a coordinator that is still registered
         self._look_at_members()
         for key in [key for key, entry in self._owned.items() if entry.task.done()]:
             self._forget(key)
@@ -421,12 +422,14 @@ class ShardOwnership:
         self.shards.pop(key, None)
 
 
-async def _or_later(step: Coroutine[object, object, None]) -> None:
-    """Leaves a step to the next look when etcd fails: no reason to give shards away, since the lease is judged by itself."""
+async def _or_later(step: Coroutine[object, object, None]) -> bool:
+    """Leaves a step to the next look when etcd fails (False): no reason to drop shards, since the lease is judged by itself."""
     try:
         await step
     except MetadataUnavailableError as error:
         _log.info("etcd did not take a change of this coordinator, it is tried again: %s", error)
+        return False
+    return True
 
 
 def _epoch_floor(now_ms: int) -> int:

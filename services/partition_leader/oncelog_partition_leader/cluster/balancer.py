@@ -23,7 +23,7 @@ from oncelog_partition_leader.cluster.topics import Commit
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.cluster.assignment import Candidate
 from oncelog_partition_leader.core.cluster.balance import balance, evacuate, is_short
-from oncelog_runtime.metadata.cluster_keys import BROKERS, DECOMMISSIONS, REASSIGNMENTS, decommission_key
+from oncelog_runtime.metadata.cluster_keys import BROKERS, DECOMMISSIONS, REASSIGNMENTS, broker_key, decommission_key
 from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.ports import Compare, Put
 
@@ -142,8 +142,9 @@ class Balancer:
         for load in self.loads():
             if load.decommissioned and not load.registered and not load.replicas and not load.moving:
                 key = decommission_key(load.broker_id)
-                await self._commit([Compare(key, marks[load.broker_id])], [], [key])
-                _log.info("broker %d is out of use, empty and gone", load.broker_id)
+                compares = [Compare(key, marks[load.broker_id]), Compare(broker_key(load.broker_id), 0)]
+                if await self._commit(compares, [], [key]):
+                    _log.info("broker %d is out of use, empty and gone", load.broker_id)
 
     # ------------------------------------------------------------ what operators ask for
 

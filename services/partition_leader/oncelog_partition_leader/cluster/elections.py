@@ -235,15 +235,18 @@ class Elections:
     # ------------------------------------------------------------ writing
 
     async def _write(self, proposals: Sequence[Proposal]) -> None:
-        """Writes what was decided from the view as it is now: no `await` in between."""
+        """Writes elections. The caller has decided them from the view as it is at this call."""
         topics = self._topics_of(proposals)
         for chunk in chunks(proposals):
             if not await self._write_chunk(chunk, topics):
                 for one in chunk:
-                    await self._write_one(one, topics)
+                    if self._topics_of([one]).items() <= topics.items():
+                        await self._write_one(one, topics)
+                    else:  # decided by options that are no more: no write of it can hold
+                        self.look_at(one[0])
 
     async def _write_decided(self, chunk: Sequence[Proposal]) -> bool:
-        """Writes one chunk, decided from the view as it is now. True when it was written."""
+        """Writes one chunk, decided from the view as it is at this call. True when it was written."""
         return await self._write_chunk(chunk, self._topics_of(chunk))
 
     async def _write_one(self, proposal: Proposal, topics: Mapping[str, int]) -> None:

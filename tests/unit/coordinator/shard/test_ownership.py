@@ -359,6 +359,31 @@ def test_an_etcd_that_does_not_take_a_word_of_trouble_costs_no_shard(
     run(world, 1, scenario)
 
 
+def test_a_coordinator_that_drains_keeps_its_shards_while_it_is_registered(
+    world: SimWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(nodes: Cluster) -> None:
+        await nodes.until(nodes.settled, "owners")
+        await asyncio.sleep(2)
+        node, refused = nodes.nodes["c0"], 0
+        commit = node.ports.metadata.commit
+
+        async def moody(compares: Any = (), puts: Any = (), deletes: Any = ()) -> Any:
+            nonlocal refused
+            if refused < 3 and f"{cluster_keys.COORDINATORS}c0:9092" in deletes:
+                refused += 1
+                assert nodes.owned("c0") == SHARDS, "another one takes them when it sees that this one has left"
+                raise MetadataUnavailableError("busy")
+            return await commit(compares, puts, deletes)
+
+        monkeypatch.setattr(node.ports.metadata, "commit", moody)
+        await node.drain.start()
+        await nodes.until(lambda: nodes.owned("c1") == 2 * SHARDS, "the other owns all")
+        assert refused == 3
+
+    run(world, 2, scenario)
+
+
 def test_another_life_needs_the_ownership(world: SimWorld) -> None:
     async def scenario(nodes: Cluster) -> None:
         await nodes.until(nodes.settled, "owners")

@@ -37,6 +37,24 @@ def test_a_mark_that_is_taken_back_while_another_is_removed_is_left_alone() -> N
     run(scenario)
 
 
+def test_the_mark_of_a_broker_that_comes_back_while_it_is_removed_stays() -> None:
+    async def scenario(place: Place) -> None:
+        await place.put(decommission_key(7), b"{}")
+
+        async def come_back() -> None:
+            await place.register(7)
+
+        place.metadata.before_commit = come_back
+        config = BrokerConfig(node_id=0, replica_balance_delay_ms=1, replica_balance_enabled=False)
+        mover = Mover(config, place.metadata, place.view, place.commit)
+        balancer = Balancer(config, place.view, place.clock, mover, place.commit)
+        await asyncio.sleep(0.1)
+        await balancer.plan()
+        assert set(place.view.decommissioned) == {7}
+
+    run(scenario)
+
+
 async def _in_vain(*_: object) -> bool:
     return False
 

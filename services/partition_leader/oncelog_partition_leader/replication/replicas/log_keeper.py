@@ -129,7 +129,12 @@ class LogKeeper:
         del self._here.partitions[partition.id]
         name = f"{partition.topic}-{partition.id.partition}"
         partition.stop_leading(UnknownTopicError("the topic is not in etcd", topic=partition.topic))
-        deleted = await is_deleted(self._context.ports.metadata, partition.id.topic_id)
+        try:
+            deleted = await is_deleted(self._context.ports.metadata, partition.id.topic_id)
+        except asyncio.CancelledError:
+            self._put_back(partition.id, partition)
+            self._here.busy.pop(partition.id, None)
+            raise
         try:
             await partition.close(clean=not deleted and partition.failed is None)
         except OncelogError as error:
@@ -168,16 +173,18 @@ class LogKeeper:
         self._apply(partition_id)
 
     async def _is_moved_away(self, partition_id: PartitionId, partition: LocalPartition | None) -> bool:
-        """Asks etcd about a replica that takes no messages meanwhile. If the broker stops meanwhile, it is back in the table,
-        so that its log is closed with all others.
-        """
+        """Asks etcd about a replica that takes no messages meanwhile."""
         broker_id, metadata = self._context.config.broker_id, self._context.ports.metadata
         try:
             return await is_moved_away(metadata, self._view, partition_id, broker_id)
         except asyncio.CancelledError:
-            if partition is not None:
-                self._here.partitions[partition_id] = partition
+            self._put_back(partition_id, partition)
             raise
+
+    def _put_back(self, partition_id: PartitionId, partition: LocalPartition | None) -> None:
+        """Puts a replica back when the broker stops during a question to etcd, so that its log is closed with all others."""
+        if partition is not None:
+            self._here.partitions[partition_id] = partition
 
     async def close_all(self, *, clean: bool) -> bool:
         """Closes every log, and begins no step any more. True when all were closed cleanly."""

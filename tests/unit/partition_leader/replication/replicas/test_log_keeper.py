@@ -131,14 +131,20 @@ def test_a_replica_is_removed_only_when_etcd_confirms_it(is_moved: bool) -> None
     run(scenario)
 
 
-def test_a_replica_whose_removal_is_not_known_when_the_broker_stops_is_closed_with_the_others() -> None:
+@pytest.mark.parametrize("is_moved", [True, False])
+def test_a_replica_about_which_etcd_does_not_answer_before_the_broker_stops_is_closed_with_the_others(
+    is_moved: bool,
+) -> None:
     async def scenario(place: Place) -> None:
         await place.topic()
         await place.lead(leader=1, isr=(1, 2), replicas=(1, 2))
         s = Keeping(place)
         partition = s.replica()
         place.metadata.fail = [MetadataUnavailableError() for _ in range(100)]
-        s.logs.remove(P0, "t")
+        if is_moved:
+            s.logs.remove(P0, "t")
+        else:
+            s.logs.close_without_topic(partition)
         await place.until(lambda: len(place.metadata.fail) < 100)
         assert s.here.partitions == {}, "it takes no messages"
         await place.tasks.stop()

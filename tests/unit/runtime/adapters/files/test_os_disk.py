@@ -95,22 +95,24 @@ def test_the_next_writer_waits_for_the_thread_of_a_cancelled_one(
 ) -> None:
     async def scenario() -> None:
         disk = OsDisk(tmp_path)
-        began, go_on, really = threading.Event(), threading.Event(), os.replace
+        began, go_on, really = threading.Event(), threading.Event(), os_disk._replace
+        writes: list[bytes] = []
 
-        def slow(old: str, new: str) -> None:
+        def slow(path: str, data: bytes) -> None:
+            writes.append(data)
             if not began.is_set():
                 began.set()
                 assert go_on.wait(10)
-            really(old, new)
+            really(path, data)
 
-        monkeypatch.setattr("os.replace", slow)
+        monkeypatch.setattr(os_disk, "_replace", slow)
         first = asyncio.create_task(disk.write_atomic("state", b"one"))
         await asyncio.to_thread(began.wait, 10)
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
         second = asyncio.create_task(disk.write_atomic("state", b"two"))
         await asyncio.sleep(0.05)
-        assert not (tmp_path / "state").exists(), "it would be overwritten by the first"
+        assert writes == [b"one"], "the second one would be overwritten by the first"
         go_on.set()
         await second
         assert disk.read_file("state") == b"two"
