@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from oncelog.ports import Handler, Transport, WallClock
 from oncelog.types import Buffer
@@ -255,6 +255,10 @@ class Change:
     has_more: bool = field(default=False, compare=False)
 
 
+RENEWAL_MS: Final = 1_000
+"""How long one renewal of a lease waits for its answer: less than a third of a lease, so that another one can follow."""
+
+
 class MetadataStore(Protocol):
     """A linearizable key-value store with leases: etcd, or a simulated one.
 
@@ -288,7 +292,7 @@ class MetadataStore(Protocol):
         ...
 
     async def keep_alive(self, lease_id: int) -> int:
-        """Renews once; returns the new time to live in ms, 0 when the lease is gone."""
+        """Renews once, within `RENEWAL_MS`; returns the new time to live in ms, 0 when the lease is gone."""
         ...
 
     async def revoke_lease(self, lease_id: int) -> None:

@@ -189,9 +189,9 @@ class ShardOwnership:
     async def _keep_alive(self) -> None:
         """Renews the lease. Raises `_LeaseGoneError` when no renewal was confirmed in time."""
         loop = asyncio.get_running_loop()
-        valid_until = self._granted_at + self._ttl_ms / 1000
+        valid_until, pause_s = self._granted_at + self._ttl_ms / 1000, self._ttl_ms / 4000
         while True:
-            await asyncio.sleep(self._ttl_ms / 4000)
+            await asyncio.sleep(pause_s)
             asked_at = loop.time()
             try:
                 async with asyncio.timeout_at(valid_until):
@@ -202,7 +202,9 @@ class ShardOwnership:
                 _log.warning("the lease was not renewed: %s", error)
                 if loop.time() >= valid_until:
                     raise _LeaseGoneError("the lease was not confirmed in time") from error
+                pause_s = _RETRY_S  # it may reach another member of etcd
                 continue
+            pause_s = self._ttl_ms / 4000
             if left_ms <= 0:
                 raise _LeaseGoneError("the lease has ended")
             valid_until = asked_at + left_ms / 1000

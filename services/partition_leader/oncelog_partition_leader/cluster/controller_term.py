@@ -2,7 +2,7 @@
 
 Rule 1: a term is the mod revision of the controller's key. Every write compares it (holes 17, 18), so a deposed controller can
         write nothing.
-Rule 2: a lost answer is neither yes nor no: the key is read again.
+Rule 2: a lost answer is neither yes nor no: the key is read again, and a claim that is not there is made again.
 Rule 3: whether to claim the role is decided in `core/cluster/campaign.py`; how often it may be taken from a broker that is
         registered, in `core/cluster/succession.py`.
 """
@@ -55,6 +55,8 @@ class ControllerTerm:
         self._succession = Succession()
         self._known_holder: BrokerRef | None = None
         self._overthrows: BrokerRef | None = None
+        self._claimed_from: BrokerRef | None = None
+        """The broker from which the role was taken by a claim whose outcome is not known yet."""
         self._renouncing = False
         self.number = 0
 
@@ -91,10 +93,13 @@ class ControllerTerm:
     async def campaign(self) -> bool:
         """Takes the step that is due. True when this broker is the controller. Raises `MetadataUnavailableError`."""
         step = campaign(self._facts())
+        if step is not Campaign.CLAIM:
+            self._overthrows = None  # a proof is good for now: the holder may be alive when this broker may claim again
         if step is Campaign.HOLDS:
             entry = self._view.controller
             assert entry is not None, "somebody holds the role"
-            self.number = entry.mod_revision
+            if entry.mod_revision != self.number:
+                self._begin(entry.mod_revision)  # won by a claim whose answers were lost
             return True
         if step in (Campaign.NOT_READY, Campaign.CUT_OFF):
             await asyncio.sleep(_RETRY_S)
@@ -120,25 +125,35 @@ class ControllerTerm:
     async def _claim(self) -> bool:
         """Writes the key, and reads it again whatever became of that."""
         me, entry = self._registration.ref, self._view.controller
-        overthrown, self._overthrows = self._overthrows, None
+        self._claimed_from, self._overthrows = self._overthrows, None
         put = Put(CONTROLLER_KEY, cluster_keys.encode_ref(me), self._registration.lease_id)
         compares = [
             Compare(CONTROLLER_KEY, entry.mod_revision if entry is not None else 0),
             Compare(broker_key(me.broker_id), me.incarnation),
         ]
+        is_answered = True
         try:
             result = await self._metadata.commit(compares, [put])
             if result.succeeded:
                 self._view.learn(learned(result.revision, [put]))
         except MetadataUnavailableError as error:
             _log.info("campaign: %s", error)
+            is_answered = False
         found = await self._metadata.get(CONTROLLER_KEY)
-        if found is None or cluster_keys.decode_ref(found.value) != me:
-            return False
-        self._view.learn([found])
-        self.number = found.mod_revision
+        if found is not None and cluster_keys.decode_ref(found.value) == me:
+            self._view.learn([found])
+            self._begin(found.mod_revision)
+            return True
+        if not is_answered:  # nothing may have been written, and then no key changes that would wake this broker
+            await asyncio.sleep(_RETRY_S)
+            self._wake()
+        return False
+
+    def _begin(self, number: int) -> None:
+        """Begins a term."""
+        overthrown, self._claimed_from = self._claimed_from, None
+        self.number = number
         self._won(overthrown)
-        return True
 
     # ------------------------------------------------------------ losing
 

@@ -41,6 +41,8 @@ class Prober:
         if self._contacts.heard(ref):
             return Verdict.UNDECIDED  # it was silent for two short questions only
         opinions = await asyncio.gather(*(self._opinion(other, ref) for other in self._contacts.all_heard()))
+        if self._contacts.heard(ref):
+            return Verdict.UNDECIDED  # it was heard while the others were asked
         return judge(probe, hears_majority=self._contacts.hears_majority(), opinions=opinions)
 
     async def _probe(self, ref: BrokerRef) -> Probe:

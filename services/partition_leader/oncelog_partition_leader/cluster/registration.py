@@ -7,7 +7,9 @@ Rule 3: `renew(reason)` writes the key again: when the last replica of a partiti
         names this broker may be believed any more (hole 3).
 Rule 4: after etcd was restored from a backup (`begin_anew`) there is no incarnation until there is a new one, above every one
         before: a registration that came back with the backup is not believed.
-Rule 5: a broker that finds a newer registration of its own id by another process is replaced and stops.
+Rule 5: a broker that finds a newer registration of its own id by another process is replaced and stops, whether the watch
+        shows it or the look before a registration: it overwrites no other process's, except one of before it was registered.
+Rule 6: one renewal without an answer costs nothing: the next one follows at once, and may reach another member of etcd.
 """
 
 from __future__ import annotations
@@ -125,6 +127,9 @@ class Registration:
         ).encode()
         before = await self._metadata.get(self._key)
         known = before.mod_revision if before is not None else 0
+        if before is not None and self._is_of_another(before.mod_revision, Broker.decode(before.value)):
+            self._on_replaced()
+            raise OncelogError("another process is registered under this broker's id", key=self._key)
         if self._retired or self.lease_id != lease_id:  # without a lease the key would have no end
             raise OncelogError("the registration was given up, or its lease has ended meanwhile", key=self._key)
         try:
@@ -148,9 +153,10 @@ class Registration:
 
     async def _keep_alive(self) -> None:
         """Returns when a new registration is due."""
+        pause_s = self._ttl_ms / 3000
         while True:
             try:
-                async with asyncio.timeout(self._ttl_ms / 3000):
+                async with asyncio.timeout(pause_s):
                     await self._renew.wait()
                 return
             except TimeoutError:
@@ -159,7 +165,9 @@ class Registration:
                 left_ms = await self._metadata.keep_alive(self.lease_id)
             except OncelogError as error:
                 _log.warning("the lease of broker %d was not renewed: %s", self._broker_id, error)
+                pause_s = _RETRY_S
                 continue
+            pause_s = self._ttl_ms / 3000
             if left_ms <= 0:
                 self.lease_id = 0
                 return
@@ -173,8 +181,12 @@ class Registration:
                 self._lost()
         elif entry.value.nonce in self._nonces:
             self._adopt(entry.mod_revision)
-        elif entry.mod_revision > self.ref.incarnation > 0:
+        elif self._is_of_another(entry.mod_revision, entry.value):
             self._on_replaced()
+
+    def _is_of_another(self, mod_revision: int, found: Broker) -> bool:
+        """True when another process has registered under this id since this one did."""
+        return mod_revision > self.ref.incarnation > 0 and found.nonce not in self._nonces
 
     def _lost(self) -> None:
         self.lease_id = 0

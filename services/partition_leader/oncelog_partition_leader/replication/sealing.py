@@ -77,8 +77,12 @@ class Sealer:
                 return  # the next `look` decides again
             leadership.replicas.seal()
             partition.seal = Seal(leadership.replicas.me.incarnation, leadership.epoch, end_offset)
-            with self._watch.sync(is_waited_for=False):
-                await write_seal(self._disk, partition.log.directory, partition.seal)
+            try:
+                with self._watch.sync(is_waited_for=False):
+                    await write_seal(self._disk, partition.log.directory, partition.seal)
+            except StorageError:
+                partition.seal = None  # the next `look` tries again; rule 2 holds whether the file is there or not
+                raise
 
     async def _unseal(self, partition: LocalPartition, leadership: Leadership) -> None:
         try:

@@ -51,7 +51,7 @@ class ClusterView(ClusterValues):
         self.on_fault: Callable[[Exception], object] | None = None
         """Gets the exception that a listener raised; without it that ends the watch."""
         self._listeners: list[Callable[[list[str]], None]] = []
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters: dict[asyncio.Future[None], None] = {}
         self._newest = 0
         self._untold: list[str] = []
         """Changed keys of an answer that is not entered to its end."""
@@ -100,8 +100,11 @@ class ClusterView(ClusterValues):
     async def changed(self) -> None:
         """Returns after the next change."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        await waiter
+        self._waiters[waiter] = None
+        try:
+            await waiter
+        finally:
+            self._waiters.pop(waiter, None)  # most callers give up after a while
 
     # ------------------------------------------------------------ writing
 
@@ -188,7 +191,7 @@ class ClusterView(ClusterValues):
                 if self.on_fault is None:
                     raise
                 self.on_fault(error)
-        waiters, self._waiters = self._waiters, []
+        waiters, self._waiters = self._waiters, {}
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)

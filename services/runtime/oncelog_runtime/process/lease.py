@@ -74,15 +74,17 @@ class Registration:
 
     async def _keep_alive(self, loop: asyncio.AbstractEventLoop) -> None:
         """Returns when the lease is gone, or must be assumed gone because no renewal was confirmed in time."""
-        valid_until = loop.time() + self._ttl_ms / 1000
+        valid_until, pause_s = loop.time() + self._ttl_ms / 1000, self._ttl_ms / 3000
         while loop.time() < valid_until:
-            await asyncio.sleep(self._ttl_ms / 3000)
+            await asyncio.sleep(pause_s)
             asked_at = loop.time()
             try:
                 left_ms = await self._metadata.keep_alive(self._lease_id)
             except OncelogError as error:
                 _log.warning("lease of %s was not renewed: %s", self._key, error)
+                pause_s = _RETRY_S  # it may reach another member of the store
                 continue
+            pause_s = self._ttl_ms / 3000
             if left_ms <= 0:
                 return
             valid_until = asked_at + left_ms / 1000

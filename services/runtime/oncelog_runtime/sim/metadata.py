@@ -23,7 +23,7 @@ from typing import Final, TypeVar
 from zlib import crc32
 
 from oncelog.errors import MetadataUnavailableError
-from oncelog_runtime.ports import Change, CommitResult, Compare, KeyValue, Listing, Put
+from oncelog_runtime.ports import RENEWAL_MS, Change, CommitResult, Compare, KeyValue, Listing, Put
 from oncelog_runtime.sim.faults import FaultPlan
 from oncelog_runtime.sim.loop import Life, SimFuture, SimLoop
 
@@ -393,7 +393,7 @@ class SimMetadataClient:
 
     async def keep_alive(self, lease_id: int) -> int:
         """Renews a lease once."""
-        return await self._call(lambda: self.store.keep_alive(lease_id))
+        return await self._call(lambda: self.store.keep_alive(lease_id), deadline_ms=RENEWAL_MS)
 
     async def revoke_lease(self, lease_id: int) -> None:
         """Ends a lease and deletes its keys."""
@@ -409,29 +409,29 @@ class SimMetadataClient:
             watch.close()
         self._watches.clear()
 
-    async def _call(self, work: Callable[[], T], *, is_unknown: bool = False) -> T:
+    async def _call(self, work: Callable[[], T], *, is_unknown: bool = False, deadline_ms: int = DEADLINE_MS) -> T:
         """Simulates request, effect and answer, each of which may be late or lost."""
         if self.life is not None and self.life.dead:
             raise asyncio.CancelledError
         store = self.store
         loop = store.loop
         if store.is_cut(self.name) or self._hits("lose_metadata_request"):
-            await self._no_answer(is_unknown)
+            await self._no_answer(is_unknown, deadline_ms)
         answer: SimFuture[T] = loop.create_future()
         loop.call_later(self._delay(), self._execute, answer, work, context=loop.world)
         lost = self._hits("lose_metadata_answer")
         try:
-            async with asyncio.timeout(DEADLINE_MS / 1000):
+            async with asyncio.timeout(deadline_ms / 1000):
                 result = await answer
                 await asyncio.sleep(self._delay())
         except TimeoutError:
             raise _unavailable("no answer in time", is_unknown) from None
         if lost or store.is_cut(self.name):
-            await self._no_answer(is_unknown)
+            await self._no_answer(is_unknown, deadline_ms)
         return result
 
-    async def _no_answer(self, is_unknown: bool) -> None:
-        wait = DEADLINE_MS if self.store.random.random() < 0.5 else 1
+    async def _no_answer(self, is_unknown: bool, deadline_ms: int) -> None:
+        wait = deadline_ms if self.store.random.random() < 0.5 else 1
         await asyncio.sleep(wait / 1000)
         raise _unavailable("the metadata store does not answer", is_unknown)
 

@@ -76,6 +76,7 @@ def test_a_lost_answer_is_looked_up(happened: bool) -> None:
         (s.place.metadata.lose if happened else s.place.metadata.fail).append(MetadataUnavailableError("no answer"))
         assert await s.term.campaign() is happened
         assert s.term.is_held is happened
+        assert s.wakes == (not happened), "no key has changed that would wake it"
 
     run(scenario)
 
@@ -162,6 +163,42 @@ def test_a_claim_overwrites_only_the_holder_that_was_seen() -> None:
         s.place.metadata.before_commit = another_wins
         assert not await s.term.campaign()
         assert await s.holder() == s.place.ref(2)
+
+    run(scenario)
+
+
+def test_a_proof_does_not_outlive_a_look_at_which_this_broker_may_not_claim() -> None:
+    async def scenario(s: Serving) -> None:
+        await s.held_by(1)
+        s.term.take_over(s.place.ref(1), proven=True)
+        s.is_minority = True
+        assert not await s.term.campaign()
+        s.is_minority = False
+        assert not await s.term.campaign(), "the holder may be alive by now"
+        assert await s.holder() == s.place.ref(1)
+
+    run(scenario)
+
+
+def test_a_term_whose_claim_was_never_answered_begins_when_the_view_shows_it() -> None:
+    async def scenario(s: Serving) -> None:
+        await s.held_by(1)
+        s.term.take_over(s.place.ref(1), proven=True)
+        get = s.place.metadata.get
+
+        async def silent(_key: str) -> Any:
+            raise MetadataUnavailableError("no answer")
+
+        s.place.metadata.lose.append(MetadataUnavailableError("no answer"))
+        s.place.metadata.get = silent
+        with pytest.raises(MetadataUnavailableError):
+            await s.term.campaign()
+        s.place.metadata.get = get
+        await s.place.seen()
+        assert s.won == []
+        assert await s.term.campaign()
+        assert await s.term.campaign()
+        assert s.won == [s.place.ref(1)]
 
     run(scenario)
 

@@ -159,6 +159,20 @@ def test_who_was_heard_a_moment_ago_is_silent_for_two_short_questions_only() -> 
     run(scenario)
 
 
+def test_who_is_heard_while_the_others_are_asked_is_not_dead() -> None:
+    async def scenario(probing: Probing) -> None:
+        probing.contacts.answered(probing.place.ref(2))
+
+        async def slow(_request: Any, _payload: Buffer) -> tuple[Any, Buffer]:
+            probing.contacts.answered(probing.suspect)
+            return pb.PingReply(broker=_ref(probing.place.ref(2)), hears_suspect=False), b""
+
+        probing.place.transport.serve("broker-2:9092", methods.PING, slow)
+        assert await probing.verdict() is Verdict.UNDECIDED
+
+    run(scenario)
+
+
 def test_a_witness_that_was_restarted_has_no_opinion() -> None:
     async def scenario(probing: Probing) -> None:
         probing.contacts.answered(probing.place.ref(2))

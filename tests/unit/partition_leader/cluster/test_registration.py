@@ -13,7 +13,7 @@ from oncelog.types import BrokerRef
 from oncelog_partition_leader.cluster.registration import Registration, learned
 from oncelog_runtime.core.listeners import Addresses
 from oncelog_runtime.metadata.cluster_keys import Broker, broker_key
-from oncelog_runtime.ports import KeyValue, Put
+from oncelog_runtime.ports import RENEWAL_MS, KeyValue, Put
 from tests.unit.partition_leader import cluster_place
 from tests.unit.partition_leader.cluster_place import Place
 
@@ -169,6 +169,46 @@ def test_while_etcd_is_silent_the_incarnation_stays() -> None:
         node.place.world.metadata.heal()
 
     run(scenario)
+
+
+def test_one_renewal_without_an_answer_costs_nothing() -> None:
+    """As of a member of etcd that hangs: the renewal after it reaches another one."""
+
+    async def scenario(node: Node) -> None:
+        renew, hung = node.place.metadata.keep_alive, 0
+
+        async def keep_alive(lease_id: int) -> int:
+            nonlocal hung
+            if not hung:
+                hung += 1
+                await asyncio.sleep(RENEWAL_MS / 1000)
+                raise MetadataUnavailableError("no answer in time")
+            left_ms: int = await renew(lease_id)
+            return left_ms
+
+        node.place.metadata.keep_alive = keep_alive
+        await asyncio.sleep(3 * TTL_MS / 1000)
+        assert (hung, len(node.incarnations)) == (1, 1)
+
+    run(scenario)
+
+
+def test_who_comes_back_to_an_id_that_another_process_has_overwrites_nothing() -> None:
+    async def scenario(node: Node) -> None:
+        value = Broker("other:9092", "", "another nonce").encode()
+        node.place.view._listeners.remove(next(told for told in node.place.view._listeners if _is_of(told, node)))
+        await node.place.etcd.revoke_lease(node.registration.lease_id)
+        await node.place.put(KEY, value)
+        await asyncio.sleep(2 * TTL_MS / 1000)
+        found = await node.key()
+        assert found is not None
+        assert (found.value, node.replaced > 0) == (value, True)
+
+    run(scenario)
+
+
+def _is_of(listener: Callable[[list[str]], None], node: Node) -> bool:
+    return getattr(listener, "__self__", None) is node.registration
 
 
 def test_after_a_restore_there_is_none_until_there_is_a_higher_one() -> None:

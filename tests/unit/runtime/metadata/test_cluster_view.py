@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from oncelog.errors import LeaderNotAvailableError, UnknownTopicError
@@ -43,6 +45,23 @@ def test_after_the_first_listing_an_absent_topic_is_unknown() -> None:
         view.require_leader(PARTITION)
     with pytest.raises(UnknownTopicError):
         view.topic("work")
+
+
+def test_who_gives_up_waiting_for_a_change_leaves_nothing_behind() -> None:
+    async def scenario() -> None:
+        view = ClusterView()
+        for _ in range(3):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.001):
+                    await view.changed()
+        assert not view._waiters
+        waiting = asyncio.ensure_future(view.changed())
+        await asyncio.sleep(0)
+        view.learn([OWN_KEY])
+        await waiting
+        assert not view._waiters
+
+    asyncio.run(scenario())
 
 
 ENDLESS = b'{"topic":"t","replicas":[1e400],"leader":null,"leader_epoch":0,"isr":[]}'

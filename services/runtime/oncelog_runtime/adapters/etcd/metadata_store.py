@@ -31,12 +31,13 @@ from oncelog_runtime.adapters.etcd.etcd_client import connect, etcd3_module, pre
 from oncelog_runtime.adapters.etcd.etcd_watch import EtcdWatch
 from oncelog_runtime.adapters.etcd.lease_call import LeaseCall
 from oncelog_runtime.etcd_wire import kv_pb2, rpc_pb2
-from oncelog_runtime.ports import Change, CommitResult, Compare, KeyValue, Listing, Put
+from oncelog_runtime.ports import RENEWAL_MS, Change, CommitResult, Compare, KeyValue, Listing, Put
 
 T = TypeVar("T")
 MAX_OPERATIONS: Final = 128
 """etcd's default bound on the conditions, and on the writes, of one transaction."""
 _LOOKUP_INTERVAL_S: Final = 0.25
+_RENEWAL_S: Final = RENEWAL_MS / 1000
 _ANSWERED: Final = (grpc.Call, grpc.aio.AioRpcError)
 """Errors that have a status, of blocking calls and of those on the event loop."""
 _HINTS: Final = TlsHints("set etcd_tls_ca_file", "unset etcd_tls_ca_file")
@@ -107,7 +108,7 @@ class EtcdMetadata:
         return int(lease.id)
 
     async def keep_alive(self, lease_id: int) -> int:
-        """Renews once; returns the new time to live in ms, 0 when the lease is gone.
+        """Renews once; returns the new time to live in ms, 0 when the lease is gone. It waits for `RENEWAL_MS` at most.
 
         On the event loop: etcd3 starts a thread for each renewal, and there is one every second.
         """
@@ -115,9 +116,10 @@ class EtcdMetadata:
             raise MetadataUnavailableError("the metadata client is closed")
         client = self._client
         try:
-            async with asyncio.timeout(self._timeout_ms / 1000):
+            async with asyncio.timeout(min(self._timeout_ms / 1000, _RENEWAL_S)):
                 return await self._renewals.renew(lease_id) * 1000
         except TimeoutError as error:
+            self._failed(client)  # a member that hangs: the next renewal goes to another one
             raise _doubt("no answer in time", unknown=False) from error
         except (grpc.RpcError, ValueError) as error:
             explained = self._explained(error, unknown=False)
