@@ -256,7 +256,7 @@ class Change:
 
 
 RENEWAL_MS: Final = 1_000
-"""How long one renewal of a lease waits for its answer: less than a third of a lease, so that another one can follow."""
+"""How long one renewal waits for its answer: a third of the default lease, so that another one can follow in time."""
 
 
 class MetadataStore(Protocol):
