@@ -92,6 +92,11 @@ class NsqConnection:
         connection.writer.write(b"  V2")
         return connection
 
+    async def identify(self, flags: bytes) -> None:
+        """Sets options of the connection, as JSON."""
+        self.writer.write(b"IDENTIFY\n" + struct.pack(">i", len(flags)) + flags)
+        await self.ok()
+
     async def frame(self) -> tuple[int, bytes]:
         """Returns the kind and the data of the next frame; answers heartbeats."""
         while True:
@@ -157,6 +162,9 @@ class Nsq:
         """See `Queue`: one MPUB for all, or a PUB for one."""
         if self._publisher is None:
             self._publisher = await NsqConnection.open(self._port)
+            await self._publisher.identify(
+                b'{"heartbeat_interval": -1}'
+            )  # it says nothing while other sides are measured
         for begin in range(0, len(values), 5_000):
             part = values[begin : begin + 5_000]
             if len(part) == 1:
@@ -170,9 +178,8 @@ class Nsq:
     async def worker(self, max_in_flight: int) -> NsqWorker:
         """See `Queue`."""
         connection = await NsqConnection.open(self._port)
-        flags = b'{"output_buffer_timeout": 1}'  # milliseconds; its default of 250 would be all that is seen when idle
-        connection.writer.write(b"IDENTIFY\n" + struct.pack(">i", len(flags)) + flags)
-        await connection.ok()
+        # milliseconds; its default of 250 would be all that is seen when idle
+        await connection.identify(b'{"output_buffer_timeout": 1}')
         connection.writer.write(b"SUB jobs work\n")
         await connection.ok()
         connection.writer.write(b"RDY %d\n" % max_in_flight)

@@ -33,12 +33,13 @@ class Effects:
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
+        self.is_closed = False
 
     def run(self, effect: Any) -> None:
         self.seen.append(effect)
 
     async def close(self) -> None:
-        pass
+        self.is_closed = True
 
 
 class Metrics(ShardObserver):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 
 from oncelog import errors
 from oncelog.client.home.context import Context, now_ms
@@ -125,15 +126,12 @@ class Fetcher:
             asyncio.get_running_loop().call_soon(self._look)
 
     def peek(self) -> Fetched | None:
-        """The oldest answer that still counts and whose partition is not paused."""
-        for _ in range(len(self._buffer)):
-            first = self._buffer[0]
-            if first.is_current and not first.cursor.is_paused:
-                return first
-            self._buffer.popleft()
-            if first.is_current:
-                self._buffer.append(first)
-        return None
+        """The oldest answer that still counts and whose partition is not paused. The order stays, also of what is paused."""
+        first = self._buffer[0] if self._buffer else None
+        if first is None or (first.is_current and not first.cursor.is_paused):
+            return first
+        self._buffer = deque(fetched for fetched in self._buffer if fetched.is_current)
+        return next((fetched for fetched in self._buffer if not fetched.cursor.is_paused), None)
 
     def pop(self, fetched: Fetched) -> None:
         """The consumer is done with this answer."""
@@ -148,11 +146,9 @@ class Fetcher:
     async def wait(self, timeout_ms: int) -> None:
         """Returns on news, or after this long."""
         self._news.clear()
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(timeout_ms / 1000):
                 await self._news.wait()
-        except TimeoutError:
-            pass
 
     async def close(self) -> None:
         """Ends all calls."""
@@ -176,6 +172,8 @@ class Fetcher:
         if self._is_closed:
             return
         now = now_ms()
+        if any(cursor.lacks_position(now) for cursor in self.cursors.values()):
+            self._news.set()  # its reader looks for one
         groups: dict[tuple[str, bool], list[Cursor]] = {}
         throttled: list[int] = []
         for cursor in _fetchable(self.cursors.values(), now, self._config.max_buffered_bytes):
@@ -231,9 +229,8 @@ class Fetcher:
         self.kick()
 
     async def _fetch(self, address: str, is_follower: bool, asked: list[tuple[Cursor, int]]) -> None:
-        wait_ms = self._config.fetch_max_wait_ms
-        if self._calls[address] > _CROWDED_CALLS:
-            wait_ms = min(wait_ms, _CROWDED_WAIT_MS)
+        is_crowded, wait_ms = self._calls[address] > _CROWDED_CALLS, self._config.fetch_max_wait_ms
+        wait_ms = min(wait_ms, _CROWDED_WAIT_MS) if is_crowded else wait_ms
         request = self._request([cursor for cursor, _ in asked], wait_ms, is_follower)
         patience_ms = self._context.config.request_timeout_ms
         timeout_ms = wait_ms + (min(patience_ms, _FOLLOWER_PATIENCE_MS) if is_follower else patience_ms)
@@ -361,7 +358,12 @@ class Fetcher:
         if isinstance(error, errors.OffsetOutOfRangeError) and self._config.auto_offset_reset != "none":
             cursor.unset()
             self._news.set()
-        elif isinstance(error, errors.UnknownTopicError):
+        else:
+            self.meets(cursor, error)
+
+    def meets(self, cursor: Cursor, error: errors.OncelogError) -> None:
+        """Tries again later, or has the reader get the error: rules 4 and 5. Also of a position that is not found."""
+        if isinstance(error, errors.UnknownTopicError):
             self._check_topic(cursor)
         elif isinstance(error, errors.InvalidResponseError):
             cursor.forget_bounds()

@@ -5,6 +5,8 @@ Rule 2: a partition that a running consumer found begins at its first record ins
 Rule 3: after an offset was out of range the committed one is not asked for again: it is the one that is gone.
 Rule 4: records that could not be committed are read again, but for those partitions whose commit has come about after all.
 Rule 5: a commit takes positions, and leaves out those of a topic that was created again: they mean nothing in the new one.
+Rule 6: a position that cannot be found holds up no other partition: it is looked for again, and the reader gets the error as
+        that of a fetch (`Fetcher`, rule 4).
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.following import Following
 from oncelog.client.consume.group_offsets import GroupOffsets
 from oncelog.client.consume.offsets import OffsetAndMetadata, offset_of
-from oncelog.client.home.context import Context
+from oncelog.client.home.context import Context, now_ms
 from oncelog.client.routing.metadata import Metadata
 from oncelog.client.routing.offset_lookup import EARLIEST, LATEST, FoundOffset, OffsetLookup
 from oncelog.config import ConsumerConfig
@@ -58,20 +60,45 @@ class Positions:
         self._lookup = OffsetLookup(context, metadata)
 
     async def find(self) -> None:
-        """Gives a position to each partition that has none. Raises also what `Following.look` does."""
+        """Looks once for the position of each partition that has none. Raises also what `Following.look` does, and
+        `OffsetOutOfRangeError` where the caller has to seek first.
+        """
         self._following.look()
-        unknown = [cursor for cursor in self._fetcher.cursors.values() if cursor.position < 0]
+        now = now_ms()
+        unknown = [cursor for cursor in self._fetcher.cursors.values() if cursor.lacks_position(now)]
         if unknown:
             await self._find(unknown)
 
     async def _find(self, unknown: list[Cursor]) -> None:
         at = await self._committed(unknown)
-        wanted = {c.partition: self._reset_to(c) for c in unknown if c.partition not in at}
-        at |= {p: o.offset for p, o in (await self.list_offsets(wanted)).items()}
+        found = {c.id: at[c.partition] for c in unknown if c.partition in at}
+        resets = {c.id: self._reset_to(c) for c in unknown if c.id not in found}
+        wanted = {key: where for key, where in resets.items() if where is not None}
+        offsets, failed = await self._lookup.ask_once(wanted, self._config.isolation_level) if wanted else ({}, {})
+        found |= {key: offset.offset for key, offset in offsets.items()}
         for cursor in unknown:
-            if cursor.position < 0 and cursor.partition in at:  # else the caller sought meanwhile
-                cursor.seek(at[cursor.partition])
+            if cursor.position >= 0:
+                continue  # the caller sought meanwhile
+            if cursor.id in found:
+                cursor.found(found[cursor.id])
+            elif cursor.id in failed:
+                self._fetcher.meets(cursor, failed[cursor.id])
         self._fetcher.kick()
+        for cursor in unknown:
+            if resets.get(cursor.id, EARLIEST) is None and cursor.position < 0:
+                raise errors.OffsetOutOfRangeError(
+                    "no committed offset, and auto_offset_reset is none: seek first", partition=cursor.partition
+                )
+
+    async def of(self, cursor: Cursor) -> int:
+        """Returns a partition's position; waits until it is found. Raises why it is not, at the deadline at the latest."""
+        await self.find()
+        if cursor.position < 0 and (where := self._reset_to(cursor)) is not None:
+            found = (await self.list_offsets({cursor.partition: where}))[cursor.partition]
+            if cursor.position < 0:
+                cursor.found(found.offset)
+                self._fetcher.kick()
+        return cursor.position
 
     async def _committed(self, unknown: list[Cursor]) -> dict[TopicPartition, int]:
         """Rules 1 and 3."""
@@ -80,14 +107,12 @@ class Positions:
             return {}
         return {p: at.offset for p, at in (await self._offsets.committed(fresh)).items() if at is not None}
 
-    def _reset_to(self, cursor: Cursor) -> int:
-        """Where a partition without a position begins. Raises `OffsetOutOfRangeError`."""
+    def _reset_to(self, cursor: Cursor) -> int | None:
+        """Where a partition without a position begins; None: the caller has to seek."""
         if cursor.begins_at_first:
             return EARLIEST
         if self._config.auto_offset_reset == "none":
-            raise errors.OffsetOutOfRangeError(
-                "no committed offset, and auto_offset_reset is none: seek first", partition=cursor.partition
-            )
+            return None
         return EARLIEST if self._config.auto_offset_reset == "earliest" else LATEST
 
     async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundOffset]:

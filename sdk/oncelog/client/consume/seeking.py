@@ -33,9 +33,7 @@ class Seeking:
 
     async def position(self, partition: tuple[str, int]) -> int:
         """The next offset to return. Looks it up first where none is known."""
-        cursor = self._cursor(partition)
-        await self._positions.find()
-        return cursor.position
+        return await self._positions.of(self._cursor(partition))
 
     def seek(self, partition: tuple[str, int], offset: int) -> None:
         """Goes on from this offset. Raises `OffsetOutOfRangeError` for a negative one."""

@@ -216,6 +216,7 @@ class Sender:
             actions = self._core.tick(now_ms())
             self._drain_soon()  # before the calls begin: then those of the next look are in the same envelope as these
             self._act(actions)
+            self._sweep_later()  # the last one may have found nothing open, just before this look
         except Exception as error:
             self._crashed(error)
 

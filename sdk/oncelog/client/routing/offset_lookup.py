@@ -77,6 +77,14 @@ class OffsetLookup:
             await self._metadata.refresh(deadline_ms)
         return found, failed
 
+    async def ask_once(
+        self, wanted: Mapping[PartitionId, int], isolation_level: str
+    ) -> tuple[dict[PartitionId, FoundOffset], dict[PartitionId, errors.OncelogError]]:
+        """As `try_find`, and nothing is tried again."""
+        found: dict[PartitionId, FoundOffset] = {}
+        failed = await self._round(wanted, isolation_level, found, self._context.deadline_ms())
+        return found, failed
+
     async def _round(
         self, wanted: Mapping[PartitionId, int], level: str, found: dict[PartitionId, FoundOffset], deadline_ms: int
     ) -> dict[PartitionId, errors.OncelogError]:

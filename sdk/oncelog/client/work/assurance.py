@@ -2,7 +2,8 @@
 
 Rule 1: a record that its leader gave, or confirmed, a moment ago is certainly the worker's (`core/work/deadlines.py`, rule 3).
         Any other one is touched first; so is one whose partition has no leader that this client knows of.
-Rule 2: one touch for all such records, and the next one when it is answered. An answer that was slow to come makes sure for
+Rule 2: one touch for all such records of a broker, and the next one when it is answered, so a broker that is silent keeps back
+        its own records alone. An answer that was slow to come makes sure for
         longer, or no record of a slow broker would ever be handed out; but only for a moment, and only if it confirms.
 Rule 3: what the touch fails with is not told: a record that was lost is not handed out, and others are asked for again.
 """
@@ -10,6 +11,7 @@ Rule 3: what the touch fails with is not told: a record that was lost is not han
 from __future__ import annotations
 
 import asyncio
+from typing import NamedTuple
 
 from oncelog.client.home.context import now_ms
 from oncelog.client.work.inbox import Inbox
@@ -19,33 +21,44 @@ from oncelog.core.work.holding import Held
 from oncelog.core.work.settlements import Said, Verdict
 
 
+class _Slow(NamedTuple):
+    """Until then the last answer of a broker makes sure for `sure_ms`."""
+
+    sure_ms: int
+    until_ms: int
+
+
 class Assurance:
     """See the module. One per worker."""
 
     def __init__(self) -> None:
-        self._slow_ms = SURE_MS
-        self._slow_until_ms = 0
-        """Until then the last answer makes sure for `_slow_ms`."""
-        self._asked: asyncio.Future[None] | None = None
+        self._slow: dict[str, _Slow] = {}
+        self._asked: dict[str, asyncio.Future[None]] = {}
+        """The touch that is on its way, by broker."""
 
     def is_sure(self, held: Held) -> bool:
         """Rule 1, but for the leader."""
-        now = now_ms()
-        return now - held.from_ms <= (self._slow_ms if now < self._slow_until_ms else SURE_MS)
+        now, slow = now_ms(), self._slow.get(held.broker)
+        return now - held.from_ms <= (slow.sure_ms if slow is not None and now < slow.until_ms else SURE_MS)
 
     def ask(self, inbox: Inbox, settler: Settler) -> bool:
         """Asks about the messages that the inbox keeps back. Returns False when there are none."""
-        doubtful = [message._held for message in inbox.doubtful()]
-        if doubtful and self._asked is None:
-            asked_ms, ack_wait_ms = now_ms(), min(held.ack_wait_ms for held in doubtful)
+        by_broker: dict[str, list[Held]] = {}
+        for message in inbox.doubtful():
+            by_broker.setdefault(message._held.broker, []).append(message._held)
+        for broker, doubtful in by_broker.items():
+            if broker not in self._asked:
+                self._touch(broker, doubtful, inbox, settler)
+        return bool(by_broker)
 
-            def answered(done: asyncio.Future[None]) -> None:
-                self._asked = None
-                if not done.cancelled() and done.exception() is None:
-                    self._slow_ms = sure_for_ms(now_ms() - asked_ms, ack_wait_ms)
-                    self._slow_until_ms = now_ms() + SURE_MS
-                inbox.wake()  # readers look again
+    def _touch(self, broker: str, doubtful: list[Held], inbox: Inbox, settler: Settler) -> None:
+        asked_ms, ack_wait_ms = now_ms(), min(held.ack_wait_ms for held in doubtful)
 
-            self._asked = settler.say(doubtful, Said(Verdict.TOUCH))
-            self._asked.add_done_callback(answered)
-        return bool(doubtful)
+        def answered(done: asyncio.Future[None]) -> None:
+            self._asked.pop(broker, None)
+            if not done.cancelled() and done.exception() is None:
+                self._slow[broker] = _Slow(sure_for_ms(now_ms() - asked_ms, ack_wait_ms), now_ms() + SURE_MS)
+            inbox.wake()  # readers look again
+
+        asked = self._asked[broker] = settler.say(doubtful, Said(Verdict.TOUCH))
+        asked.add_done_callback(answered)

@@ -177,10 +177,10 @@ class Settler:
         self._is_kicked = False
         rest: list[_Word] = []
         chosen: dict[_Lane, list[_Word]] = {}
-        is_leaderless = False
+        is_leaderless, now = False, now_ms()
         waiting, self._queue = self._queue, []
         for word in waiting:
-            if self._is_over_by_new_leader(word):
+            if self._is_over_by_new_leader(word) or self._is_given_up(word, now):
                 continue
             lane = _Lane(self._partitions.leader(word.held.place.partition), word.said.verdict is Verdict.REJECT)
             is_leaderless = is_leaderless or not lane.address
@@ -193,7 +193,7 @@ class Settler:
         for lane, words in chosen.items():
             if words:
                 self._start(lane, words)
-        if is_leaderless:
+        if is_leaderless and self._retry is None:
             self._try_later([], errors.LeaderNotAvailableError())
         self._look_idle()
 
@@ -209,6 +209,14 @@ class Settler:
         elif fate is Fate.NOT_OURS:
             self._not_ours(word)
         return fate is not None
+
+    def _is_given_up(self, word: _Word, now: int) -> bool:
+        """Rule 2, of a word whose partition has had no leader for all of its time."""
+        partition = word.held.place.partition
+        if word.deadline_ms > now or self._partitions.leader(partition):
+            return False
+        self._end(word, errors.LeaderNotAvailableError(_NOT_KNOWN, partition=partition))
+        return True
 
     def _start(self, lane: _Lane, words: list[_Word]) -> None:
         self._calls[lane] = self._calls.get(lane, 0) + 1
@@ -366,7 +374,11 @@ class Settler:
                 for address, some in by_leader.items()
                 for i in range(0, len(some), MOST_RECORDS)
             )
-            ended = await asyncio.gather(*calls)
+            try:
+                ended = await asyncio.gather(*calls)
+            except asyncio.CancelledError:
+                _take_away(records, self._over)
+                raise
             passing = next((error for error in ended if error is not None and error.retriable), None)
             final = next((error for error in ended if error is not None and not error.retriable), None)
             left = [held for held in records if held.state is MessageState.SETTLING]
@@ -377,9 +389,7 @@ class Settler:
                     continue
                 final = passing
             if final is not None:
-                for held in left:  # not known: they come again when the transaction has been aborted
-                    held.moves(MessageIncident.TAKEN_AWAY)
-                    self._over(held)
+                _take_away(left, self._over)
                 raise final
 
     async def _enter(
@@ -401,25 +411,7 @@ class Settler:
                 held.moves(MessageIncident.CONFIRMED)
                 self._over(held)
             return None
-        return self._not_entered(records, reply)
-
-    def _not_entered(self, records: list[Held], reply: ch.SettleReply) -> errors.OncelogError:
-        """All or nothing: what was not refused is the caller's again."""
-        refusals = [_refusal(item) for item in reply.errors]
-        error = from_detail(reply.errors[0].error)
-        if error.retriable:
-            return error
-        for held in records:
-            refusal = refusal_of(held.place, refusals)
-            if refusal is not None and (refusal.is_not_owner or refusal.is_settled):
-                held.moves(MessageIncident.TAKEN_AWAY)
-                self._over(held)
-            else:
-                held.moves(MessageIncident.REFUSED)
-        first = reply.errors[0]
-        error.context.setdefault("partition", str(first.partition))
-        error.context.setdefault("offset", str(first.first_offset))
-        return error
+        return _not_entered(records, reply, self._over)
 
     async def farewell(self, brokers: Iterable[str], waiting: list[Held], timeout_ms: int) -> None:
         """Tells these brokers that the worker ends, and gives back what the caller was never given. One try."""
@@ -438,6 +430,33 @@ class Settler:
             pass  # the broker finds out by itself that the worker is silent
         for held in records:
             held.moves(MessageIncident.CONFIRMED)
+
+
+def _not_entered(records: list[Held], reply: ch.SettleReply, over: Callable[[Held], None]) -> errors.OncelogError:
+    """All or nothing: what was not refused is the caller's again."""
+    refusals = [_refusal(item) for item in reply.errors]
+    error = from_detail(reply.errors[0].error)
+    if error.retriable:
+        return error
+    for held in records:
+        refusal = refusal_of(held.place, refusals)
+        if refusal is not None and (refusal.is_not_owner or refusal.is_settled):
+            held.moves(MessageIncident.TAKEN_AWAY)
+            over(held)
+        else:
+            held.moves(MessageIncident.REFUSED)
+    first = reply.errors[0]
+    error.context.setdefault("partition", str(first.partition))
+    error.context.setdefault("offset", str(first.first_offset))
+    return error
+
+
+def _take_away(records: Iterable[Held], over: Callable[[Held], None]) -> None:
+    """Ends what is being settled without an outcome: it comes again when the transaction has been aborted."""
+    for held in records:
+        if held.state is MessageState.SETTLING:
+            held.moves(MessageIncident.TAKEN_AWAY)
+            over(held)
 
 
 def _check_open(held: Held) -> None:

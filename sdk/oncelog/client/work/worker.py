@@ -216,9 +216,13 @@ class Worker(StaysHere, Generic[K, V]):
         until_ms = None if timeout_ms is None else now_ms() + timeout_ms
         asked_until_ms = None if timeout_ms is None else now_ms() + max(timeout_ms, ASKING_MS)
         while not self._closing.is_begun:
-            found = self._receiver.inbox.take(most)
+            taken = self._receiver.inbox.take(most)
             if self.config.undecodable == REJECT:
-                found = [message for message in found if self._is_decoded(message)]
+                found = [message for message in taken if self._is_decoded(message)]
+                if taken and not found:
+                    continue  # there may be more behind what was rejected
+            else:
+                found = taken
             if found or not await self._has_news(until_ms, asked_until_ms):
                 return found
             self._pace.had_turn()

@@ -127,6 +127,15 @@ class Cursor:
         """The position must be looked up again."""
         self.seek(-1)
 
+    def lacks_position(self, now_ms: int) -> bool:
+        """True when its position may be looked up now; False also while a reader is to be told why that failed."""
+        return self.position < 0 and not self.is_fetching and self.retry_at_ms <= now_ms
+
+    def found(self, offset: int) -> None:
+        """The position was looked up."""
+        self.seek(offset)
+        self.failures, self.failing_since_ms = 0, -1
+
     def may_fetch(self, now_ms: int, buffer_limit: int) -> bool:
         """True when a fetch from `fetch_offset` may begin now."""
         return (

@@ -85,8 +85,10 @@ class KnownTopics:
             try:
                 listing = await self._metadata.list(cluster_keys.TOPICS)
                 topics = [cluster_keys.Topic.decode(item.value) for item in listing.items]
-            finally:
-                self._next_at_s = loop.time() + max(_PAUSE_S, _PAUSE_PER_LOOK * (loop.time() - began_s))
+            except BaseException:
+                self._next_at_s = loop.time() + _PAUSE_S  # how long it took says nothing of what an answer costs etcd
+                raise
+            self._next_at_s = loop.time() + max(_PAUSE_S, _PAUSE_PER_LOOK * (loop.time() - began_s))
             look = Look({topic.topic_id: topic.partitions for topic in topics}, listing.revision, newest_before)
             self._last = (number, look)
             return look

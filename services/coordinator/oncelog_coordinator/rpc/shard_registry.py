@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import suppress
 
 from oncelog.core.batch.hashing import shard_for
 from oncelog.errors import (
@@ -12,6 +13,7 @@ from oncelog.errors import (
     InvalidPidMappingError,
     NotCoordinatorError,
     OncelogError,
+    RetriableError,
 )
 from oncelog_coordinator.core.channels.channel_table import ChannelTable
 from oncelog_coordinator.core.decision import Command, Reply
@@ -98,11 +100,15 @@ class NodeShards:
     ) -> AsyncIterator[tuple[int, int, Reply]]:
         """Yields (shard, its epoch, answer) for each shard that serves here; `numbers` empty = all of them.
 
-        A shard that is loading, closing, or not owned here is left out: the caller sees that it is missing and asks
-        again.
+        A shard that is loading, closing, overloaded, or not owned here is left out: the caller sees that it is missing and
+        asks again.
         """
         shards = [shard for shard in self.all_owned(kind) if not numbers or shard.number in numbers]
-        asked = [(shard, shard.life.epoch, shard.life.submit(command)) for shard in shards if shard.is_serving]
+        asked = []
+        for shard in shards:
+            if shard.is_serving:
+                with suppress(RetriableError):
+                    asked.append((shard, shard.life.epoch, shard.life.submit(command)))
         for shard, epoch, answer in asked:
             try:
                 yield shard.number, epoch, await answer

@@ -61,6 +61,8 @@ class CoordinatorDrain:
         self.address = ""
         self.lease_id = 0
         self.wanted = False
+        self._turn = asyncio.Lock()
+        """A drain that is begun while etcd is slow ends, or not, before it is cancelled."""
         self._once = Once(lambda: NotCoordinatorError("the call was meant for another process at this address"))
 
     # ------------------------------------------------------------ questions
@@ -107,6 +109,10 @@ class CoordinatorDrain:
 
     async def start(self) -> bool:
         """Begins to drain, unless it does already. False: skipped by rule 4. Raises `DrainingElsewhereError`."""
+        async with self._turn:
+            return await self._start()
+
+    async def _start(self) -> bool:
         entry = self._view.coordinator_drain
         holder = entry.value.node if entry is not None else None
         step = start_step(self._facts(), holder, self.address)
@@ -128,6 +134,10 @@ class CoordinatorDrain:
         """Takes shards again. Safe to repeat: a key left by an earlier attempt would keep all other coordinators from
         draining.
         """
+        async with self._turn:
+            await self._cancel()
+
+    async def _cancel(self) -> None:
         if self.wanted:
             self.wanted = False
             self._draining_is(False)

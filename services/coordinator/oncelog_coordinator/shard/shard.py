@@ -162,8 +162,10 @@ class Shard:
             error = self._end_of(failure, epoch)
         finally:
             self._life = None
-            await life.close(error)
-            await runner.close()
+            try:
+                await life.close(error)
+            finally:
+                await runner.close()  # also when the ownership ends meanwhile: it would send markers in a deposed epoch
 
     def _end_of(self, failure: BaseException, epoch: int) -> OncelogError:
         """Logs why the runtime ended, and returns the error for callers that still wait."""

@@ -59,7 +59,8 @@ class TransactionService:
     ) -> tuple[pb.WriteTxnMarkersReply, Buffer]:
         """Appends markers; each is answered when it is committed, or when it is on disk at every in-sync replica."""
         self._coordinators.heard(request.txn_shard, request.coordinator_epoch)
-        deadline_ms = self._clock.monotonic_ms() + self._timeout_ms
+        # Less than the coordinator waits: a marker whose partition stands still must not keep back the answer about others.
+        deadline_ms = self._clock.monotonic_ms() + self._timeout_ms // 3
         reply = pb.WriteTxnMarkersReply()
         pending: list[Outcome] = []
         for marker in request.markers:

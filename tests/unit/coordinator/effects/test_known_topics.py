@@ -24,10 +24,11 @@ class Etcd(Cluster):
         super().__init__()
         self.looks = 0
         self.fail: list[errors.OncelogError] = []
+        self.delay_s = 0.01
 
     async def list(self, prefix: str) -> Any:
         self.looks += 1
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(self.delay_s)
         if self.fail:
             raise self.fail.pop(0)
         return await super().list(prefix)
@@ -91,5 +92,17 @@ def test_a_look_that_fails_is_made_again_by_the_next_who_asks() -> None:
         both = await asyncio.gather(topics.look(), topics.look(), return_exceptions=True)
         assert isinstance(both[0], errors.MetadataUnavailableError)
         assert not isinstance(both[1], BaseException)
+
+    run(scenario)
+
+
+def test_a_look_without_an_answer_keeps_nobody_waiting_for_the_next_one() -> None:
+    async def scenario(etcd: Etcd, topics: KnownTopics) -> None:
+        etcd.delay_s, etcd.fail = 3.0, [errors.MetadataUnavailableError()]
+        with pytest.raises(errors.MetadataUnavailableError):
+            await topics.look()
+        etcd.delay_s, before_s = 0.01, asyncio.get_running_loop().time()
+        await topics.look()
+        assert asyncio.get_running_loop().time() - before_s < 1
 
     run(scenario)

@@ -104,6 +104,17 @@ def test_a_shard_whose_life_ends_under_way_is_left_out() -> None:
     serve(scenario)
 
 
+def test_a_shard_that_takes_nothing_now_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(here: Serving) -> None:
+        def full(_command: object) -> None:
+            raise errors.ResourceExhaustedError("too many commands wait")
+
+        monkeypatch.setattr(here.owned[KIND_TXN, 1].life, "submit", full)
+        assert await _numbers(here) == [0, 2]
+
+    serve(scenario)
+
+
 async def _numbers(here: Serving) -> list[int]:
     return [shard async for shard, _, _ in here.shards.ask_each(KIND_TXN, (), cmd.ListIds())]
 

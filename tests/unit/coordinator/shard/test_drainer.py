@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -87,6 +88,35 @@ def test_a_lease_that_ends_while_the_drain_key_is_read_leaves_no_key() -> None:
             drain.address, drain.lease_id = "a:1", await store.grant_lease(60_000)
             with pytest.raises(OncelogError):
                 await drain.start()
+            assert await store.get(COORDINATOR_DRAIN_KEY) is None
+
+        world.run(scenario())
+
+
+def test_a_cancel_waits_for_the_drain_that_is_being_begun() -> None:
+    with SimWorld(1) as world:
+
+        async def scenario() -> None:
+            store = world.metadata_client()
+            reading, go_on = asyncio.Event(), asyncio.Event()
+
+            class Slow(Moody):
+                async def get(self, key: str) -> KeyValue | None:
+                    reading.set()
+                    await go_on.wait()
+                    return await store.get(key)
+
+            slow = Slow(store)
+            slow.refuse = False
+            drain = CoordinatorDrain(slow, _view(), SystemClock(), {}, [].append)  # type: ignore[arg-type]
+            drain.address, drain.lease_id = "a:1", await store.grant_lease(60_000)
+            begun = asyncio.ensure_future(drain.start())
+            await reading.wait()
+            cancelled = asyncio.ensure_future(drain.cancel())
+            await asyncio.sleep(0.1)
+            go_on.set()
+            await asyncio.gather(begun, cancelled)
+            assert not drain.wanted
             assert await store.get(COORDINATOR_DRAIN_KEY) is None
 
         world.run(scenario())

@@ -11,6 +11,7 @@ from oncelog import errors
 from oncelog_coordinator.core.transactions import commands as cmd
 from oncelog_coordinator.core.transactions.transaction_state import ProducerIdNeededError
 from oncelog_coordinator.core.transactions.transaction_table import TransactionTable
+from oncelog_coordinator.shard.shard_runtime import ShardLife
 from oncelog_runtime.sim.world import SimWorld
 from tests.unit.coordinator.driver import P0
 from tests.unit.coordinator.fake_log import FakePartition
@@ -65,6 +66,29 @@ def test_lives_that_come_to_nothing_are_further_and_further_apart(world: SimWorl
 
 
 @pytest.mark.case("hole 1")
+def test_a_life_that_is_taken_away_while_it_ends_ends_its_effects_too(
+    world: SimWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would send its markers for as long as the process lives."""
+
+    async def scenario(host: Host) -> None:
+        closing = asyncio.Event()
+
+        async def slow(_life: ShardLife, _error: errors.OncelogError | None) -> None:
+            closing.set()
+            await asyncio.sleep(10)
+
+        monkeypatch.setattr(ShardLife, "close", slow)
+        host.partition.refuse = True
+        asked = asyncio.ensure_future(host.shard.ask(INIT))
+        await closing.wait()
+        await host.end()
+        assert host.effects[0].is_closed
+        asked.cancel()
+
+    run(world, scenario)
+
+
 def test_a_lost_answer_discards_the_core_and_the_next_life_sees_what_landed(world: SimWorld) -> None:
     async def scenario(host: Host) -> None:
         session = await host.open_transaction()

@@ -82,6 +82,15 @@ def test_an_abort_has_neither_winners_nor_expected_records() -> None:
     asyncio.run(main())
 
 
+def test_a_marker_waits_for_less_than_its_coordinator_does() -> None:
+    async def main() -> None:
+        s = Deciding()
+        await s.mark()
+        assert s.commands[0].deadline_ms == 1 + 100 // 3, "one that stands still keeps back no answer about others"
+
+    asyncio.run(main())
+
+
 def test_a_marker_that_is_refused_is_answered_so() -> None:
     async def main() -> None:
         s = Deciding(refuses=True)

@@ -5,6 +5,7 @@ Rule 1: the coordinator's word is the outcome. A commit without an answer is ask
 Rule 2: a commit first waits for every send; if one failed, nothing is committed and that failure is raised.
 Rule 3: cancellation aborts, and neither an abort nor a commit under way is cut short by it. Asked for again, an end that is
         under way is joined, and one that has come is no error.
+        A call for offsets or acknowledgements that is cancelled fails the transaction: it may lack them.
 Rule 4: one partition is enrolled by its leader with the first write; several, known up front, in one call before it.
 """
 
@@ -35,7 +36,9 @@ Rule 4: one partition is enrolled by its leader with the first write; several, k
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Mapping
+import asyncio
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
@@ -286,13 +289,14 @@ class Transaction(StaysHere, Generic[Key, Value]):
         if not offsets:
             return
         sequence = core.next_offset_sequence(found.group_id)
-        entries, outdated = await offset_entries(self._metadata, offsets, self._context.deadline_ms())
-        core = self._touch()  # it may have ended while this waited
-        if outdated:  # none of these offsets is sent, so what was written for them must not be committed
-            again = created_again(*outdated[0], "abort, and go on with what the consumer returns next")
-            core.fail(again)
-            raise again
-        await self._call(core, self._calls.send_offsets(found, sequence, entries))
+        with _whole(core):
+            entries, outdated = await offset_entries(self._metadata, offsets, self._context.deadline_ms())
+            core = self._touch()  # it may have ended while this waited
+            if outdated:  # none of these offsets is sent, so what was written for them must not be committed
+                again = created_again(*outdated[0], "abort, and go on with what the consumer returns next")
+                core.fail(again)
+                raise again
+            await self._call(core, self._calls.send_offsets(found, sequence, entries))
 
     async def ack(self, messages: ChannelMessage | Iterable[ChannelMessage]) -> None:
         """Acknowledges messages of a channel's worker with this transaction: when it commits they are done, and when it
@@ -306,8 +310,9 @@ class Transaction(StaysHere, Generic[Key, Value]):
         by_worker: dict[int, list[ChannelMessage]] = {}
         for message in chosen:
             by_worker.setdefault(id(message._worker), []).append(message)
-        for some in by_worker.values():
-            await self._call(core, self._calls.ack(some[0]._worker, some))
+        with _whole(core):
+            for some in by_worker.values():
+                await self._call(core, self._calls.ack(some[0]._worker, some))
 
     async def flush(self) -> None:
         """Waits until every send of this transaction is acknowledged. Raises the first failure."""
@@ -443,3 +448,19 @@ class Transaction(StaysHere, Generic[Key, Value]):
     def _observed_end(self, error: BaseException | None) -> None:
         outcome = self.outcome if self._core is not None else "none"
         self._observer.end(error, outcome=outcome, partitions=len(self._sender.deliveries.acked))
+
+
+@contextmanager
+def _whole(core: TransactionCore) -> Iterator[None]:
+    """Fails the transaction when its caller is cancelled within: what it read would be settled in part, or not at all, and its
+    output would be committed all the same.
+    """
+    try:
+        yield
+    except asyncio.CancelledError:
+        core.fail(
+            errors.TransactionAbortableError(
+                "offsets or acknowledgements of this transaction were cancelled on their way: abort it, and begin a new one"
+            )
+        )
+        raise

@@ -10,7 +10,7 @@ import pytest
 
 from oncelog import errors
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
-from tests.unit.sdk.client.reading import EARLIEST, P0, append, values
+from tests.unit.sdk.client.reading import EARLIEST, P0, P1, append, values
 
 
 @pytest.fixture
@@ -121,6 +121,45 @@ def test_a_partition_has_one_fetch_on_its_way_and_the_next_begins_where_it_ended
 
     cluster.run(work)
     assert [asked for _, asked in fetches(cluster)] == [[(0, 0)], [(0, 5)]]
+
+
+def test_a_pause_keeps_the_order_of_what_is_buffered(cluster: FakeCluster) -> None:
+    """Several answers of one partition, another partition's between them, and that one is read first."""
+
+    async def work(_: FakeCluster) -> None:
+        options: dict[str, Any] = {**EARLIEST, "fetch_max_wait_ms": 10_000}
+        async with cluster.client() as client, client.consumer(**options) as consumer:
+            await consumer.assign([P0, P1])
+            assert await consumer.position(P0) == 0
+            consumer._fetcher.kick()
+            await asyncio.sleep(0.5)
+            append(cluster, [b"5"])
+            await asyncio.sleep(0.5)
+            assert [one.cursor.partition for one in consumer._fetcher._buffer] == [P0, P1, P0]
+            consumer.pause(P0)
+            assert values(await consumer.getmany(timeout_ms=200)) == [b"x"]
+            consumer.resume(P0)
+            found: list[bytes] = []
+            while more := values(await consumer.getmany(timeout_ms=200)):
+                found += more
+            assert found == [b"0", b"1", b"2", b"3", b"4", b"5"]
+
+    cluster.run(work)
+
+
+def test_what_no_longer_counts_is_dropped_also_behind_a_paused_partition(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        options: dict[str, Any] = {**EARLIEST, "fetch_max_wait_ms": 10_000}
+        async with cluster.client() as client, client.consumer(**options) as consumer:
+            await consumer.assign([P0, P1])
+            consumer.pause(P0)
+            for _ in range(3):
+                consumer.seek(P1, 0)
+                await asyncio.sleep(0.5)
+            assert values(await consumer.getmany(timeout_ms=200)) == [b"x"]
+            assert all(one.is_current for one in consumer._fetcher._buffer)
+
+    cluster.run(work)
 
 
 def test_what_is_buffered_is_bounded_and_goes_on_when_it_was_read(cluster: FakeCluster) -> None:

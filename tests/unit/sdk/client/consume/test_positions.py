@@ -8,7 +8,7 @@ from oncelog import errors
 from oncelog.client.consume.fetched_records import Records
 from oncelog.types import TopicPartition
 from tests.unit.sdk.client.consume.grouped import group_of
-from tests.unit.sdk.client.fake_cluster import FakeCluster
+from tests.unit.sdk.client.fake_cluster import BROKERS, FakeCluster
 from tests.unit.sdk.client.reading import EARLIEST, P0, P1, append, values
 
 
@@ -29,6 +29,39 @@ def test_without_a_rule_for_a_start_the_reader_is_told(cluster: FakeCluster) -> 
                 await consumer.position(P0)
             consumer.seek(P0, 2)
             assert await consumer.position(P0) == 2
+
+    cluster.run(work)
+
+
+def test_a_partition_without_a_leader_holds_up_no_other(cluster: FakeCluster) -> None:
+    cluster.leaders[0] = None
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0, P1])
+            before_s = cluster.loop.time()
+            assert values(await consumer.getmany(timeout_ms=100)) == [b"x"]
+            assert await consumer.getmany(timeout_ms=100) == []
+            assert cluster.loop.time() - before_s < 0.5
+            cluster.leaders[0] = BROKERS[0]
+            assert len(await consumer.getmany(timeout_ms=5_000)) == 5
+
+    cluster.run(work)
+
+
+def test_who_reads_a_partition_that_stays_without_a_leader_is_told(cluster: FakeCluster) -> None:
+    cluster.leaders[0] = None
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client(default_api_timeout_ms=1_000) as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0, P1])
+            assert values(await consumer.getmany(timeout_ms=100)) == [b"x"]
+            with pytest.raises(errors.LeaderNotAvailableError):
+                await consumer.getmany(timeout_ms=3_000)
+            with pytest.raises(errors.LeaderNotAvailableError):
+                await consumer.position(P0)
+            append(cluster, [b"y"], partition=1)
+            assert values(await consumer.getmany(timeout_ms=500)) == [b"y"]
 
     cluster.run(work)
 

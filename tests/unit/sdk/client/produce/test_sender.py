@@ -122,6 +122,27 @@ def test_no_room_within_max_block_ms_is_an_error(cluster: FakeCluster) -> None:
     cluster.run(work)
 
 
+def test_calls_are_watched_also_when_the_last_look_found_none(cluster: FakeCluster) -> None:
+    """The timer's turn may come between an answer and the next batch: then it finds nothing open, and is not set again."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer() as producer:
+            await producer.send_and_wait(TOPIC, b"v", partition=0)
+            sender = producer._sender
+            sending = asyncio.ensure_future(producer.send_and_wait(TOPIC, b"w", partition=0))
+            while not sender._is_draining:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            if sender._sweep_timer is not None:
+                sender._sweep_timer.cancel()
+                sender._sweep_timer = None
+            while sender._is_draining:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            assert sender._sweep_timer is not None
+            await sending
+
+    cluster.run(work)
+
+
 def test_a_renewal_that_was_dropped_before_it_began_can_be_asked_for_again() -> None:
     """Its `finally` never ran, so nobody asked for an identity any more."""
     cluster = FakeCluster()

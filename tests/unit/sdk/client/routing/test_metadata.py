@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from oncelog import errors
+from oncelog.client.home.context import now_ms
 from oncelog.core.consume.near_replica import Replica
 from oncelog.types import PartitionId
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, TOPIC_ID, FakeCluster
@@ -112,6 +113,25 @@ def test_an_unknown_topic_gets_a_little_time_to_appear(cluster: FakeCluster) -> 
             await task
             with pytest.raises(errors.UnknownTopicError):
                 await producer.send("nowhere", b"")
+
+    cluster.run(work)
+
+
+def test_who_does_not_find_a_topic_lets_others_wait_for_it(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            metadata = client._metadata
+            await metadata.topic(TOPIC, now_ms() + 5_000)
+            cluster.topic_exists = False
+            await metadata.refresh(now_ms() + 5_000)
+            with pytest.raises(errors.UnknownTopicError):
+                await metadata.topic(TOPIC, now_ms() + 5_000)
+            cluster.topic_exists = True
+            await metadata.refresh(now_ms() + 5_000)
+            assert metadata.known_topic(TOPIC) is not None, "it is still asked for"
+            with pytest.raises(errors.UnknownTopicError):
+                await metadata.topic("nowhere", now_ms() + 5_000)
+            assert "nowhere" not in metadata._wanted
 
     cluster.run(work)
 

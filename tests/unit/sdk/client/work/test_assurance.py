@@ -99,6 +99,32 @@ def test_a_reader_gets_its_answer_in_time_while_a_leader_is_silent(
     at_work(cluster, work)
 
 
+def test_a_silent_leader_keeps_back_no_records_of_others(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"0", b"1"])
+    append(cluster, [b"x", b"y"], partition=1)
+
+    async def work(worker: Worker) -> None:
+        found = set(values(await worker.getmany(1)))
+        await asyncio.sleep(WAITED_S)
+        settle = channels._Settle
+
+        async def silent(address: str, *given: object) -> object:
+            if address == BROKERS[0]:
+                await asyncio.sleep(20)
+                raise errors.NetworkError(address=BROKERS[0])
+            return await settle(address, *given)  # type: ignore[arg-type]
+
+        cluster._Settle = silent  # type: ignore[attr-defined]
+        before_s = asyncio.get_running_loop().time()
+        while not {b"x", b"y"} <= found:
+            found |= set(values(await worker.getmany(1, timeout_ms=1_000)))
+            await asyncio.sleep(WAITED_S)
+            assert asyncio.get_running_loop().time() - before_s < 10
+        cluster._Settle = settle  # type: ignore[attr-defined]
+
+    at_work(cluster, work)
+
+
 def test_an_answer_that_was_slow_makes_sure_for_a_moment_only(cluster: FakeCluster, channels: FakeChannels) -> None:
     append(cluster, [b"0", b"1", b"2"])
 

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from oncelog import errors
+from oncelog.client.home.context import now_ms
 from oncelog.client.work.message import ChannelMessage
 from oncelog.client.work.worker import Worker
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster, Lost
@@ -204,6 +205,58 @@ def test_an_acknowledgement_whose_outcome_is_not_known_fails_the_transaction(
                 await txn.ack(message)
             await txn.abort()
             assert (txn.outcome, message.state, worker.in_flight) == ("aborted", "lost", 0)
+
+    cluster.run(whole)
+
+
+def test_a_word_about_a_partition_without_a_leader_ends_at_its_deadline(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    append(cluster, [b"0"])
+
+    async def whole(_: FakeCluster) -> None:
+        async with (
+            cluster.client(default_api_timeout_ms=1_000) as client,
+            client.worker(TOPIC, channel=CHANNEL) as worker,
+        ):
+            (message,) = await received(worker, 1)
+            cluster.leaders[0] = None
+            await worker._metadata.refresh(now_ms() + 1_000)
+            async with asyncio.timeout(5):
+                with pytest.raises(errors.LeaderNotAvailableError):
+                    await message.ack()
+            cluster.leaders[0] = BROKERS[0]
+
+    cluster.run(whole)
+
+
+def test_an_acknowledgement_that_is_cancelled_in_a_transaction_fails_it(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    append(cluster, [b"0"])
+
+    async def whole(_: FakeCluster) -> None:
+        async with (
+            cluster.client() as client,
+            client.producer(transactional_id="t") as producer,
+            client.worker(TOPIC, channel=CHANNEL) as worker,
+        ):
+            (message,) = await received(worker, 1)
+
+            async def silent(*_: object) -> object:
+                await asyncio.sleep(60)
+                raise AssertionError
+
+            cluster._Settle = silent  # type: ignore[attr-defined]
+            txn = await producer.begin_transaction()
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.5):
+                    await txn.ack(message)
+            assert (message.state, worker.in_flight) == ("lost", 0)
+            with pytest.raises(errors.TransactionAbortableError, match="cancelled"):
+                await txn.commit()
+            cluster._Settle = channels._Settle  # type: ignore[attr-defined]
+            await txn.abort()
 
     cluster.run(whole)
 

@@ -186,6 +186,21 @@ def test_records_that_are_refused_are_rejected_unseen_where_that_is_wanted(
     assert channels.parts[0].dead[0].startswith("undecodable: ValueError: invalid literal")
 
 
+@pytest.mark.parametrize("most", [1, 2])
+def test_a_reader_goes_on_at_once_behind_what_is_rejected(
+    cluster: FakeCluster, channels: FakeChannels, most: int
+) -> None:
+    append(cluster, [b"x", b"y", b"8"], keys=[b"1", b"2", b"3"])
+
+    async def work(worker: Worker) -> None:
+        before_s = asyncio.get_running_loop().time()
+        (message,) = await worker.getmany(most)
+        assert (message.value, message.deliveries) == (8, 1)
+        assert asyncio.get_running_loop().time() - before_s < 1
+
+    at_work(cluster, work, value_deserializer=lambda data: int(data or b""), undecodable="reject")
+
+
 def test_a_reader_is_told_why_a_record_cannot_be_rejected(cluster: FakeCluster, channels: FakeChannels) -> None:
     append(cluster, [b"x"])
     channels.no_letters = errors.UnknownTopicError(topic="dead")
