@@ -292,7 +292,10 @@ class MetadataStore(Protocol):
         ...
 
     async def keep_alive(self, lease_id: int) -> int:
-        """Renews once, within `RENEWAL_MS`; returns the new time to live in ms, 0 when the lease is gone."""
+        """Renews once; returns the new time to live in ms, 0 when the lease is gone.
+
+        Where the store has several members, a call that one of them does not answer within `RENEWAL_MS` fails.
+        """
         ...
 
     async def revoke_lease(self, lease_id: int) -> None:

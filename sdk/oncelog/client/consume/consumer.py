@@ -153,7 +153,10 @@ class Consumer(Seeking, ArrowReading, CountsExpired, StaysHere, Generic[K, V]):
             else:
                 await self._commits.at_end(timeout_ms=timeout_ms)
         finally:
-            await self._fetcher.close()
+            try:
+                await self._positions.close()
+            finally:
+                await self._fetcher.close()
 
     def _check_open(self) -> None:
         if self._closing.is_begun:

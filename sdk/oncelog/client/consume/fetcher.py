@@ -229,8 +229,8 @@ class Fetcher:
         self.kick()
 
     async def _fetch(self, address: str, is_follower: bool, asked: list[tuple[Cursor, int]]) -> None:
-        is_crowded, wait_ms = self._calls[address] > _CROWDED_CALLS, self._config.fetch_max_wait_ms
-        wait_ms = min(wait_ms, _CROWDED_WAIT_MS) if is_crowded else wait_ms
+        most_ms = _CROWDED_WAIT_MS if self._calls[address] > _CROWDED_CALLS else self._config.fetch_max_wait_ms
+        wait_ms = min(self._config.fetch_max_wait_ms, most_ms)
         request = self._request([cursor for cursor, _ in asked], wait_ms, is_follower)
         patience_ms = self._context.config.request_timeout_ms
         timeout_ms = wait_ms + (min(patience_ms, _FOLLOWER_PATIENCE_MS) if is_follower else patience_ms)

@@ -11,8 +11,9 @@ Rule 6: a position that cannot be found holds up no other partition: it is looke
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from oncelog import errors
 from oncelog.client.consume.fetched_records import Records
@@ -26,6 +27,9 @@ from oncelog.client.routing.offset_lookup import EARLIEST, LATEST, FoundOffset, 
 from oncelog.config import ConsumerConfig
 from oncelog.core.consume.consumer import Cursor
 from oncelog.types import PartitionId, TopicPartition
+
+_PATIENCE_S: Final = 0.5
+"""How long a reader waits for positions, before it looks at what is there of other partitions."""
 
 
 class Place(NamedTuple):
@@ -58,16 +62,44 @@ class Positions:
         self._following = following
         self._offsets = offsets
         self._lookup = OffsetLookup(context, metadata)
+        self._finding: asyncio.Task[None] | None = None
+        self._is_slow = False
+        """A reader has waited for `_finding` already; it is not waited for again, and wakes the reader when it ends."""
 
     async def find(self) -> None:
-        """Looks once for the position of each partition that has none. Raises also what `Following.look` does, and
-        `OffsetOutOfRangeError` where the caller has to seek first.
+        """Has the position of each partition looked up that has none, and waits for that, but not for long.
+
+        Raises also what `Following.look` does, and `OffsetOutOfRangeError` where the caller has to seek first.
         """
         self._following.look()
-        now = now_ms()
-        unknown = [cursor for cursor in self._fetcher.cursors.values() if cursor.lacks_position(now)]
-        if unknown:
-            await self._find(unknown)
+        if self._finding is None:
+            now = now_ms()
+            unknown = [cursor for cursor in self._fetcher.cursors.values() if cursor.lacks_position(now)]
+            if not unknown:
+                return
+            self._begin(unknown)
+        finding = self._finding
+        if finding is not None and not finding.done() and not self._is_slow:
+            await asyncio.wait([finding], timeout=_PATIENCE_S)
+            self._is_slow = not finding.done()
+        if finding is not None and finding.done():
+            if self._finding is finding:
+                self._finding = None
+            if not finding.cancelled():
+                finding.result()
+
+    def _begin(self, unknown: list[Cursor]) -> None:
+        """Looks them up in a task, which a reader who gives up does not take along."""
+        finding = asyncio.get_running_loop().create_task(self._find(unknown), name="oncelog-positions")
+        finding.add_done_callback(lambda done: done.cancelled() or done.exception())  # the next `find` raises it
+        finding.add_done_callback(lambda _: self._fetcher.wake())
+        self._finding, self._is_slow = finding, False
+
+    async def close(self) -> None:
+        """Looks nothing up any more."""
+        if self._finding is not None:
+            self._finding.cancel()
+            await asyncio.wait([self._finding])
 
     async def _find(self, unknown: list[Cursor]) -> None:
         at = await self._committed(unknown)
@@ -76,23 +108,28 @@ class Positions:
         wanted = {key: where for key, where in resets.items() if where is not None}
         offsets, failed = await self._lookup.ask_once(wanted, self._config.isolation_level) if wanted else ({}, {})
         found |= {key: offset.offset for key, offset in offsets.items()}
-        for cursor in unknown:
-            if cursor.position >= 0:
-                continue  # the caller sought meanwhile
+        unset = [cursor for cursor in unknown if self._is_unset(cursor)]  # the caller may have sought meanwhile
+        for cursor in unset:
             if cursor.id in found:
                 cursor.found(found[cursor.id])
             elif cursor.id in failed:
                 self._fetcher.meets(cursor, failed[cursor.id])
         self._fetcher.kick()
-        for cursor in unknown:
-            if resets.get(cursor.id, EARLIEST) is None and cursor.position < 0:
-                raise errors.OffsetOutOfRangeError(
-                    "no committed offset, and auto_offset_reset is none: seek first", partition=cursor.partition
-                )
+        lost = [cursor for cursor in unset if cursor.id in resets and resets[cursor.id] is None]
+        if lost:
+            raise errors.OffsetOutOfRangeError(
+                "no committed offset, and auto_offset_reset is none: seek first", partition=lost[0].partition
+            )
+
+    def _is_unset(self, cursor: Cursor) -> bool:
+        """True when this partition is still read, and waits for its position."""
+        is_read = self._fetcher.cursors.get(cursor.partition) is cursor
+        return is_read and cursor.position < 0 and not cursor.is_fetching
 
     async def of(self, cursor: Cursor) -> int:
-        """Returns a partition's position; waits until it is found. Raises why it is not, at the deadline at the latest."""
+        """Returns a partition's position; waits until it is found, or raises why it is not."""
         await self.find()
+        cursor = self._fetcher.cursors.get(cursor.partition, cursor)  # its topic may have been created again
         if cursor.position < 0 and (where := self._reset_to(cursor)) is not None:
             found = (await self.list_offsets({cursor.partition: where}))[cursor.partition]
             if cursor.position < 0:
@@ -101,8 +138,8 @@ class Positions:
         return cursor.position
 
     async def _committed(self, unknown: list[Cursor]) -> dict[TopicPartition, int]:
-        """Rules 1 and 3."""
-        fresh = [cursor.partition for cursor in unknown if cursor.generation == 0]
+        """Rules 1 and 3. A partition whose leader could not be asked afterwards has none: the group has said so."""
+        fresh = [cursor.partition for cursor in unknown if cursor.generation == 0 and not cursor.failures]
         if self._offsets.group is None or not fresh:
             return {}
         return {p: at.offset for p, at in (await self._offsets.committed(fresh)).items() if at is not None}

@@ -94,7 +94,7 @@ class Metadata:
         Raises `InvalidTopicError` for what no topic is called, `UnknownTopicError` or `ClusterUnreachableError`.
         """
         grace_ms = min(deadline_ms, self.grace_until_ms() if grace_until_ms is None else grace_until_ms)
-        attempt, is_new = 0, name not in self._wanted
+        attempt = 0
         while (topic := self.known_topic(name)) is None:
             self._wanted[check_topic_name(name)] = None  # all refreshes to come name it: None would fail each of them
             await self.refresh(deadline_ms)
@@ -102,7 +102,7 @@ class Metadata:
                 self._any_broker.ask_another()  # the broker that answered may see changes late: ask another one
                 attempt += 1
                 if not await self._context.pause(attempt, grace_ms):
-                    if is_new:  # else others wait for it to come back
+                    if name not in self._refreshed_ms:  # else it was there once, and others wait for it to come back
                         self._wanted.pop(name, None)
                     raise errors.UnknownTopicError.named(name)
         return topic

@@ -2,8 +2,8 @@
 
 Rule 1: a record that its leader gave, or confirmed, a moment ago is certainly the worker's (`core/work/deadlines.py`, rule 3).
         Any other one is touched first; so is one whose partition has no leader that this client knows of.
-Rule 2: one touch for all such records of a broker, and the next one when it is answered, so a broker that is silent keeps back
-        its own records alone. An answer that was slow to come makes sure for
+Rule 2: one touch for all such records of a partition, and the next one when it is answered: a partition whose broker is silent
+        keeps back its own records alone. An answer that was slow to come makes sure for
         longer, or no record of a slow broker would ever be handed out; but only for a moment, and only if it confirms.
 Rule 3: what the touch fails with is not told: a record that was lost is not handed out, and others are asked for again.
 """
@@ -33,8 +33,8 @@ class Assurance:
 
     def __init__(self) -> None:
         self._slow: dict[str, _Slow] = {}
-        self._asked: dict[str, asyncio.Future[None]] = {}
-        """The touch that is on its way, by broker."""
+        self._asked: dict[int, asyncio.Future[None]] = {}
+        """The touch that is on its way, by partition."""
 
     def is_sure(self, held: Held) -> bool:
         """Rule 1, but for the leader."""
@@ -43,22 +43,22 @@ class Assurance:
 
     def ask(self, inbox: Inbox, settler: Settler) -> bool:
         """Asks about the messages that the inbox keeps back. Returns False when there are none."""
-        by_broker: dict[str, list[Held]] = {}
+        by_partition: dict[int, list[Held]] = {}
         for message in inbox.doubtful():
-            by_broker.setdefault(message._held.broker, []).append(message._held)
-        for broker, doubtful in by_broker.items():
-            if broker not in self._asked:
-                self._touch(broker, doubtful, inbox, settler)
-        return bool(by_broker)
+            by_partition.setdefault(message.partition, []).append(message._held)
+        for partition, doubtful in by_partition.items():
+            if partition not in self._asked:
+                self._touch(partition, doubtful, inbox, settler)
+        return bool(by_partition)
 
-    def _touch(self, broker: str, doubtful: list[Held], inbox: Inbox, settler: Settler) -> None:
-        asked_ms, ack_wait_ms = now_ms(), min(held.ack_wait_ms for held in doubtful)
+    def _touch(self, partition: int, doubtful: list[Held], inbox: Inbox, settler: Settler) -> None:
+        asked_ms, ack_wait_ms, broker = now_ms(), min(held.ack_wait_ms for held in doubtful), doubtful[-1].broker
 
         def answered(done: asyncio.Future[None]) -> None:
-            self._asked.pop(broker, None)
+            self._asked.pop(partition, None)
             if not done.cancelled() and done.exception() is None:
                 self._slow[broker] = _Slow(sure_for_ms(now_ms() - asked_ms, ack_wait_ms), now_ms() + SURE_MS)
             inbox.wake()  # readers look again
 
-        asked = self._asked[broker] = settler.say(doubtful, Said(Verdict.TOUCH))
+        asked = self._asked[partition] = settler.say(doubtful, Said(Verdict.TOUCH))
         asked.add_done_callback(answered)

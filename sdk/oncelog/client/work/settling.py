@@ -177,7 +177,8 @@ class Settler:
         self._is_kicked = False
         rest: list[_Word] = []
         chosen: dict[_Lane, list[_Word]] = {}
-        is_leaderless, now = False, now_ms()
+        now = now_ms()
+        is_leaderless = False
         waiting, self._queue = self._queue, []
         for word in waiting:
             if self._is_over_by_new_leader(word) or self._is_given_up(word, now):
@@ -363,6 +364,19 @@ class Settler:
             _check_open(held)
         for held in records:
             held.moves(MessageIncident.VERDICT)
+        try:
+            await self._enter_all(records, name)
+        except BaseException:
+            for held in records:
+                if (
+                    held.state is MessageState.SETTLING
+                ):  # not known: it comes again when the transaction has been aborted
+                    held.moves(MessageIncident.TAKEN_AWAY)
+                    self._over(held)
+            raise
+
+    async def _enter_all(self, records: list[Held], name: co.TransactionName) -> None:
+        """Tries until each of them has an outcome. Raises the first failure that does not pass in time."""
         deadline_ms = self._context.deadline_ms()
         left, attempt = records, 0
         while left:
@@ -374,23 +388,17 @@ class Settler:
                 for address, some in by_leader.items()
                 for i in range(0, len(some), MOST_RECORDS)
             )
-            try:
-                ended = await asyncio.gather(*calls)
-            except asyncio.CancelledError:
-                _take_away(records, self._over)
-                raise
-            passing = next((error for error in ended if error is not None and error.retriable), None)
-            final = next((error for error in ended if error is not None and not error.retriable), None)
+            failed = [error for error in await asyncio.gather(*calls) if error is not None]
             left = [held for held in records if held.state is MessageState.SETTLING]
             attempt += 1
-            if final is None and passing is not None:
-                self._partitions.note(passing)
-                if await self._context.pause(attempt, deadline_ms, passing.retry_after_ms):
-                    continue
-                final = passing
-            if final is not None:
-                _take_away(left, self._over)
-                raise final
+            if not failed:
+                continue
+            first = next((error for error in failed if not error.retriable), failed[0])
+            if not first.retriable:
+                raise first
+            self._partitions.note(first)
+            if not await self._context.pause(attempt, deadline_ms, first.retry_after_ms):
+                raise first
 
     async def _enter(
         self, address: str, records: list[Held], name: co.TransactionName, deadline_ms: int
@@ -449,14 +457,6 @@ def _not_entered(records: list[Held], reply: ch.SettleReply, over: Callable[[Hel
     error.context.setdefault("partition", str(first.partition))
     error.context.setdefault("offset", str(first.first_offset))
     return error
-
-
-def _take_away(records: Iterable[Held], over: Callable[[Held], None]) -> None:
-    """Ends what is being settled without an outcome: it comes again when the transaction has been aborted."""
-    for held in records:
-        if held.state is MessageState.SETTLING:
-            held.moves(MessageIncident.TAKEN_AWAY)
-            over(held)
 
 
 def _check_open(held: Held) -> None:

@@ -56,6 +56,6 @@ class CommitFirst:
     def _take_back(self, before: list[Place]) -> None:
         """Goes back to where the read began, but where the caller sought meanwhile. Lost partitions have no reader."""
         for place in before:
-            if place.generation == place.cursor.generation:
+            if place.position >= 0 and place.generation == place.cursor.generation:
                 place.cursor.seek(place.position)
         self._fetcher.kick()

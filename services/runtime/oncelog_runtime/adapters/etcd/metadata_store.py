@@ -108,15 +108,19 @@ class EtcdMetadata:
         return int(lease.id)
 
     async def keep_alive(self, lease_id: int) -> int:
-        """Renews once; returns the new time to live in ms, 0 when the lease is gone. It waits for `RENEWAL_MS` at most.
+        """Renews once; returns the new time to live in ms, 0 when the lease is gone.
+
+        It waits for `RENEWAL_MS` at most where there is another member of etcd to go to next, else as long as any call.
 
         On the event loop: etcd3 starts a thread for each renewal, and there is one every second.
         """
         if self._closed:
             raise MetadataUnavailableError("the metadata client is closed")
-        client = self._client
+        client, wait_s = self._client, self._timeout_ms / 1000
+        if len(self._endpoints) > 1:
+            wait_s = min(wait_s, _RENEWAL_S)
         try:
-            async with asyncio.timeout(min(self._timeout_ms / 1000, _RENEWAL_S)):
+            async with asyncio.timeout(wait_s):
                 return await self._renewals.renew(lease_id) * 1000
         except TimeoutError as error:
             self._failed(client)  # a member that hangs: the next renewal goes to another one

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from oncelog import errors
@@ -45,6 +48,52 @@ def test_a_partition_without_a_leader_holds_up_no_other(cluster: FakeCluster) ->
             assert cluster.loop.time() - before_s < 0.5
             cluster.leaders[0] = BROKERS[0]
             assert len(await consumer.getmany(timeout_ms=5_000)) == 5
+
+    cluster.run(work)
+
+
+def test_a_leader_that_hangs_holds_up_no_other(cluster: FakeCluster) -> None:
+    listed = cluster._ListOffsets
+
+    async def hangs(address: str, *given: Any) -> tuple[Any, bytes]:
+        if address == BROKERS[0]:
+            await asyncio.sleep(20)
+            raise errors.NetworkError(address=address)
+        return await listed(address, *given)
+
+    cluster._ListOffsets = hangs  # type: ignore[method-assign]
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0, P1])
+            consumer.seek(P1, 0)
+            before_s = cluster.loop.time()
+            assert values(await consumer.getmany(timeout_ms=1_000)) == [b"x"]
+            for value in (b"y", b"z"):
+                append(cluster, [value], partition=1)
+                async with asyncio.timeout(1):
+                    assert values(await consumer.getmany()) == [value]
+            assert cluster.loop.time() - before_s < 2
+            cluster._ListOffsets = listed  # type: ignore[method-assign]
+            assert len(await consumer.getmany(timeout_ms=30_000)) == 5
+            assert cluster.loop.time() - before_s < 25
+
+    cluster.run(work)
+
+
+def test_a_reader_that_closes_looks_nothing_up_any_more(cluster: FakeCluster) -> None:
+    async def hangs(*_: Any) -> tuple[Any, bytes]:
+        await asyncio.sleep(20)
+        raise AssertionError
+
+    cluster._ListOffsets = hangs  # type: ignore[method-assign]
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0])
+            assert await consumer.getmany(timeout_ms=1_000) == []
+        assert cluster.loop.time() < 5
+        assert not [task for task in asyncio.all_tasks() if task.get_name() == "oncelog-positions"]
 
     cluster.run(work)
 

@@ -230,8 +230,9 @@ def test_a_word_about_a_partition_without_a_leader_ends_at_its_deadline(
     cluster.run(whole)
 
 
+@pytest.mark.parametrize("in_a_pause", [False, True])
 def test_an_acknowledgement_that_is_cancelled_in_a_transaction_fails_it(
-    cluster: FakeCluster, channels: FakeChannels
+    cluster: FakeCluster, channels: FakeChannels, in_a_pause: bool
 ) -> None:
     append(cluster, [b"0"])
 
@@ -244,8 +245,8 @@ def test_an_acknowledgement_that_is_cancelled_in_a_transaction_fails_it(
             (message,) = await received(worker, 1)
 
             async def silent(*_: object) -> object:
-                await asyncio.sleep(60)
-                raise AssertionError
+                await asyncio.sleep(0 if in_a_pause else 60)
+                raise errors.NetworkError()
 
             cluster._Settle = silent  # type: ignore[attr-defined]
             txn = await producer.begin_transaction()
