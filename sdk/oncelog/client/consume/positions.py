@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from oncelog import errors
@@ -62,64 +63,91 @@ class Positions:
         self._following = following
         self._offsets = offsets
         self._lookup = OffsetLookup(context, metadata)
-        self._finding: asyncio.Task[None] | None = None
-        self._is_slow = False
-        """A reader has waited for `_finding` already; it is not waited for again, and wakes the reader when it ends."""
+        self._pending: dict[Cursor, asyncio.Task[None]] = {}
+        """The partitions that are looked up now."""
+        self._waited_for: set[asyncio.Task[None]] = set()
+        """Look-ups for which a reader has waited already: they are not waited for again, and wake readers when they end."""
+        self._failures: list[tuple[list[Cursor], BaseException]] = []
+        self._is_closed = False
 
     async def find(self) -> None:
-        """Has the position of each partition looked up that has none, and waits for that, but not for long.
+        """Has the positions looked up that are due, and waits for that, but not for long.
 
-        Raises also what `Following.look` does, and `OffsetOutOfRangeError` where the caller has to seek first.
+        Raises what `Following.look` does, what the group's coordinator refuses, and `OffsetOutOfRangeError` where the caller
+        has to seek first.
         """
         self._following.look()
-        if self._finding is None:
-            now = now_ms()
-            unknown = [cursor for cursor in self._fetcher.cursors.values() if cursor.lacks_position(now)]
-            if not unknown:
-                return
-            self._begin(unknown)
-        finding = self._finding
-        if finding is not None and not finding.done() and not self._is_slow:
-            await asyncio.wait([finding], timeout=_PATIENCE_S)
-            self._is_slow = not finding.done()
-        if finding is not None and finding.done():
-            if self._finding is finding:
-                self._finding = None
-            if not finding.cancelled():
-                finding.result()
+        self._begin_due()
+        tasks = set(self._pending.values()) - self._waited_for
+        if tasks:
+            _, slow = await asyncio.wait(tasks, timeout=_PATIENCE_S)
+            self._waited_for |= slow
+        while self._failures:
+            cursors, error = self._failures.pop(0)
+            if any(map(self._is_unset, cursors)):  # else the caller has sought, or reads them no more
+                raise error
 
-    def _begin(self, unknown: list[Cursor]) -> None:
-        """Looks them up in a task, which a reader who gives up does not take along."""
-        finding = asyncio.get_running_loop().create_task(self._find(unknown), name="oncelog-positions")
-        finding.add_done_callback(lambda done: done.cancelled() or done.exception())  # the next `find` raises it
-        finding.add_done_callback(lambda _: self._fetcher.wake())
-        self._finding, self._is_slow = finding, False
+    @property
+    def are_due(self) -> bool:
+        """True when `find` has something to do: a reader must not wait for records before that."""
+        return bool(self._failures or self._due())
+
+    def _due(self) -> list[Cursor]:
+        now = now_ms()
+        cursors = () if self._is_closed else self._fetcher.cursors.values()
+        return [cursor for cursor in cursors if cursor.lacks_position(now) and cursor not in self._pending]
+
+    def _begin_due(self) -> None:
+        """Looks positions up in tasks: those that the group may know, and the others, which must not wait for it."""
+        by_source: dict[bool, list[Cursor]] = {}
+        for cursor in self._due():
+            by_source.setdefault(self._may_be_committed(cursor), []).append(cursor)
+        for ask_group, cursors in by_source.items():
+            task = asyncio.get_running_loop().create_task(self._find(cursors, ask_group), name="oncelog-positions")
+            self._pending.update(dict.fromkeys(cursors, task))
+            task.add_done_callback(partial(self._ended, cursors))
+
+    def _ended(self, cursors: list[Cursor], task: asyncio.Task[None]) -> None:
+        for cursor in cursors:
+            self._pending.pop(cursor, None)
+        self._waited_for.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failures.append((cursors, error))
+        self._fetcher.wake()
 
     async def close(self) -> None:
         """Looks nothing up any more."""
-        if self._finding is not None:
-            self._finding.cancel()
-            await asyncio.wait([self._finding])
+        self._is_closed = True
+        tasks = set(self._pending.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
 
-    async def _find(self, unknown: list[Cursor]) -> None:
-        at = await self._committed(unknown)
-        found = {c.id: at[c.partition] for c in unknown if c.partition in at}
-        resets = {c.id: self._reset_to(c) for c in unknown if c.id not in found}
-        wanted = {key: where for key, where in resets.items() if where is not None}
-        offsets, failed = await self._lookup.ask_once(wanted, self._config.isolation_level) if wanted else ({}, {})
-        found |= {key: offset.offset for key, offset in offsets.items()}
-        unset = [cursor for cursor in unknown if self._is_unset(cursor)]  # the caller may have sought meanwhile
-        for cursor in unset:
+    async def _find(self, cursors: list[Cursor], ask_group: bool) -> None:
+        at = await self._offsets.committed([cursor.partition for cursor in cursors]) if ask_group else {}
+        by_leader: dict[str | None, dict[Cursor, int]] = {}
+        for cursor in filter(self._is_unset, cursors):
+            committed, where = at.get(cursor.partition), self._reset_to(cursor)
+            if committed is not None:
+                cursor.found(committed.offset)
+            elif where is None:
+                self._failures.append(([cursor], _seek_first(cursor)))
+            else:
+                by_leader.setdefault(self._metadata.leader(cursor.id).address, {})[cursor] = where
+        self._fetcher.kick()
+        await asyncio.gather(*(self._ask_leader(wanted) for wanted in by_leader.values()))
+
+    async def _ask_leader(self, wanted: dict[Cursor, int]) -> None:
+        """Takes the answer of one leader as soon as it comes: another one may hang. Rule 6."""
+        asked = {cursor.id: where for cursor, where in wanted.items()}
+        found, failed = await self._lookup.ask_once(asked, self._config.isolation_level)
+        for cursor in filter(self._is_unset, wanted):
             if cursor.id in found:
-                cursor.found(found[cursor.id])
-            elif cursor.id in failed:
+                cursor.found(found[cursor.id].offset)
+            else:
                 self._fetcher.meets(cursor, failed[cursor.id])
         self._fetcher.kick()
-        lost = [cursor for cursor in unset if cursor.id in resets and resets[cursor.id] is None]
-        if lost:
-            raise errors.OffsetOutOfRangeError(
-                "no committed offset, and auto_offset_reset is none: seek first", partition=lost[0].partition
-            )
 
     def _is_unset(self, cursor: Cursor) -> bool:
         """True when this partition is still read, and waits for its position."""
@@ -130,19 +158,27 @@ class Positions:
         """Returns a partition's position; waits until it is found, or raises why it is not."""
         await self.find()
         cursor = self._fetcher.cursors.get(cursor.partition, cursor)  # its topic may have been created again
-        if cursor.position < 0 and (where := self._reset_to(cursor)) is not None:
-            found = (await self.list_offsets({cursor.partition: where}))[cursor.partition]
+        if cursor.position < 0:
+            offset = await self._offset_of(cursor)
             if cursor.position < 0:
-                cursor.found(found.offset)
+                cursor.found(offset)
                 self._fetcher.kick()
         return cursor.position
 
-    async def _committed(self, unknown: list[Cursor]) -> dict[TopicPartition, int]:
-        """Rules 1 and 3. A partition whose leader could not be asked afterwards has none: the group has said so."""
-        fresh = [cursor.partition for cursor in unknown if cursor.generation == 0 and not cursor.failures]
-        if self._offsets.group is None or not fresh:
-            return {}
-        return {p: at.offset for p, at in (await self._offsets.committed(fresh)).items() if at is not None}
+    async def _offset_of(self, cursor: Cursor) -> int:
+        """As `_find`, for a caller who waits. Raises at the deadline at the latest."""
+        if self._may_be_committed(cursor):
+            at = (await self._offsets.committed([cursor.partition])).get(cursor.partition)
+            if at is not None:
+                return at.offset
+        where = self._reset_to(cursor)
+        if where is None:
+            raise _seek_first(cursor)
+        return (await self.list_offsets({cursor.partition: where}))[cursor.partition].offset
+
+    def _may_be_committed(self, cursor: Cursor) -> bool:
+        """Rules 1 and 3. A partition whose leader could not be asked afterwards has no committed offset: the group said so."""
+        return self._offsets.group is not None and cursor.generation == 0 and not cursor.failures
 
     def _reset_to(self, cursor: Cursor) -> int | None:
         """Where a partition without a position begins; None: the caller has to seek."""
@@ -212,3 +248,9 @@ def _starts(records: Records) -> dict[TopicPartition, int]:
     for record in records:
         starts.setdefault(TopicPartition(record.topic, record.partition), record.offset)
     return starts
+
+
+def _seek_first(cursor: Cursor) -> errors.OncelogError:
+    return errors.OffsetOutOfRangeError(
+        "no committed offset, and auto_offset_reset is none: seek first", partition=cursor.partition
+    )

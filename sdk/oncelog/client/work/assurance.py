@@ -33,8 +33,8 @@ class Assurance:
 
     def __init__(self) -> None:
         self._slow: dict[str, _Slow] = {}
-        self._asked: dict[int, asyncio.Future[None]] = {}
-        """The touch that is on its way, by partition."""
+        self._asked: dict[tuple[int, str], asyncio.Future[None]] = {}
+        """The touch that is on its way, by partition and the broker that gave its records."""
 
     def is_sure(self, held: Held) -> bool:
         """Rule 1, but for the leader."""
@@ -43,22 +43,22 @@ class Assurance:
 
     def ask(self, inbox: Inbox, settler: Settler) -> bool:
         """Asks about the messages that the inbox keeps back. Returns False when there are none."""
-        by_partition: dict[int, list[Held]] = {}
+        by_place: dict[tuple[int, str], list[Held]] = {}
         for message in inbox.doubtful():
-            by_partition.setdefault(message.partition, []).append(message._held)
-        for partition, doubtful in by_partition.items():
-            if partition not in self._asked:
-                self._touch(partition, doubtful, inbox, settler)
-        return bool(by_partition)
+            by_place.setdefault((message.partition, message._held.broker), []).append(message._held)
+        for place, doubtful in by_place.items():
+            if place not in self._asked:
+                self._touch(place, doubtful, inbox, settler)
+        return bool(by_place)
 
-    def _touch(self, partition: int, doubtful: list[Held], inbox: Inbox, settler: Settler) -> None:
-        asked_ms, ack_wait_ms, broker = now_ms(), min(held.ack_wait_ms for held in doubtful), doubtful[-1].broker
+    def _touch(self, place: tuple[int, str], doubtful: list[Held], inbox: Inbox, settler: Settler) -> None:
+        asked_ms, ack_wait_ms = now_ms(), min(held.ack_wait_ms for held in doubtful)
 
         def answered(done: asyncio.Future[None]) -> None:
-            self._asked.pop(partition, None)
+            self._asked.pop(place, None)
             if not done.cancelled() and done.exception() is None:
-                self._slow[broker] = _Slow(sure_for_ms(now_ms() - asked_ms, ack_wait_ms), now_ms() + SURE_MS)
+                self._slow[place[1]] = _Slow(sure_for_ms(now_ms() - asked_ms, ack_wait_ms), now_ms() + SURE_MS)
             inbox.wake()  # readers look again
 
-        asked = self._asked[partition] = settler.say(doubtful, Said(Verdict.TOUCH))
+        asked = self._asked[place] = settler.say(doubtful, Said(Verdict.TOUCH))
         asked.add_done_callback(answered)

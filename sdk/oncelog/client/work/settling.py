@@ -25,6 +25,7 @@ from oncelog.core.work.settlements import (
     MOST_RECORDS,
     Fate,
     Item,
+    Place,
     Refusal,
     Said,
     Verdict,
@@ -323,10 +324,7 @@ class Settler:
         word.held.is_touched = False
         word.held.moves(MessageIncident.TAKEN_AWAY)
         self._over(word.held)
-        place = word.held.place
-        word.waiting.ended(
-            errors.NotOwnerError(partition=place.partition, offset=place.offset, delivery=place.delivery)
-        )
+        word.waiting.ended(_not_owner(word.held.place))
 
     def _end(self, word: _Word, error: errors.OncelogError) -> None:
         """It was not done, or that is not known: the caller may say it again."""
@@ -396,6 +394,8 @@ class Settler:
             first = next((error for error in failed if not error.retriable), failed[0])
             if not first.retriable:
                 raise first
+            for place in (held.place for held in records if held.state is MessageState.LOST):
+                raise _not_owner(place)  # it came again while the call waited: it is not a part of the transaction
             self._partitions.note(first)
             if not await self._context.pause(attempt, deadline_ms, first.retry_after_ms):
                 raise first
@@ -459,11 +459,15 @@ def _not_entered(records: list[Held], reply: ch.SettleReply, over: Callable[[Hel
     return error
 
 
+def _not_owner(place: Place) -> errors.NotOwnerError:
+    return errors.NotOwnerError(partition=place.partition, offset=place.offset, delivery=place.delivery)
+
+
 def _check_open(held: Held) -> None:
     """Raises `IllegalStateError`, or `NotOwnerError` for what the worker knows to be another's."""
     place = held.place
     if held.state is MessageState.LOST:
-        raise errors.NotOwnerError(partition=place.partition, offset=place.offset, delivery=place.delivery)
+        raise _not_owner(place)
     if not held.is_open:
         is_over = held.state is MessageState.SETTLED
         raise errors.IllegalStateError(

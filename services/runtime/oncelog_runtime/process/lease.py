@@ -79,7 +79,10 @@ class Registration:
             await asyncio.sleep(pause_s)
             asked_at = loop.time()
             try:
-                left_ms = await self._metadata.keep_alive(self._lease_id)
+                async with asyncio.timeout_at(valid_until):
+                    left_ms = await self._metadata.keep_alive(self._lease_id)
+            except TimeoutError:
+                return
             except OncelogError as error:
                 _log.warning("lease of %s was not renewed: %s", self._key, error)
                 pause_s = _RETRY_S  # it may reach another member of the store

@@ -95,7 +95,8 @@ class ArrowReader:
             left_ms = deadline_ms - now_ms()
             if left_ms <= 0:
                 return None
-            await self._fetcher.wait(left_ms)
+            if not self._positions.are_due:
+                await self._fetcher.wait(left_ms)
 
 
 def _below(rows: pa.RecordBatch, end: int) -> pa.RecordBatch:

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from tests.unit.sdk.client.fake_cluster import TOPIC, FakeCluster
-from tests.unit.sdk.client.reading import EARLIEST, P0, append, values
+from oncelog.client.consume.consumer import Consumer
+from tests.unit.sdk.client.fake_cluster import FakeCluster
+from tests.unit.sdk.client.reading import EARLIEST, P0, P1, append, values
 
 
 def test_a_deserializer_that_fails_loses_no_record() -> None:
@@ -56,6 +57,14 @@ def test_a_deserializer_that_ends_an_iterator_ends_no_batch(what: str) -> None:
     cluster.run(work)
 
 
+async def from_the_start(consumer: Consumer) -> None:
+    """Both partitions are fetched, the first one first."""
+    await consumer.assign([P0, P1])
+    for partition in (P0, P1):
+        consumer.seek(partition, 0)
+        await asyncio.sleep(0.2)
+
+
 class Stopping:
     """A deserializer that raises at its first sights of b"!", so many `times`."""
 
@@ -79,8 +88,8 @@ def test_records_before_one_that_a_deserializer_refuses_come_first(second: int, 
 
     async def work(_: FakeCluster) -> None:
         options = EARLIEST | {"value_deserializer": Stopping(ValueError("not yet"), times)}
-        async with cluster.client() as client, client.consumer(TOPIC, **options) as consumer:
-            await consumer.getmany(timeout_ms=0)
+        async with cluster.client() as client, client.consumer(**options) as consumer:
+            await from_the_start(consumer)
             await asyncio.sleep(1)
             assert values(await consumer.getmany()) == [b"1", b"2"]
             assert await consumer.position(P0) == 2
@@ -100,7 +109,8 @@ def test_an_interrupt_in_a_deserializer_loses_no_record(second: int) -> None:
 
     async def work(_: FakeCluster) -> None:
         options = EARLIEST | {"value_deserializer": Stopping(asyncio.CancelledError())}
-        async with cluster.client() as client, client.consumer(TOPIC, **options) as consumer:
+        async with cluster.client() as client, client.consumer(**options) as consumer:
+            await from_the_start(consumer)
             assert values(await consumer.getmany(max_records=1)) == [b"1"]
             await asyncio.sleep(1)
             with pytest.raises(asyncio.CancelledError):

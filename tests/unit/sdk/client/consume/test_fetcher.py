@@ -130,9 +130,9 @@ def test_a_pause_keeps_the_order_of_what_is_buffered(cluster: FakeCluster) -> No
         options: dict[str, Any] = {**EARLIEST, "fetch_max_wait_ms": 10_000}
         async with cluster.client() as client, client.consumer(**options) as consumer:
             await consumer.assign([P0, P1])
-            assert await consumer.position(P0) == 0
-            consumer._fetcher.kick()
-            await asyncio.sleep(0.5)
+            for partition in (P0, P1):
+                consumer.seek(partition, 0)
+                await asyncio.sleep(0.2)
             append(cluster, [b"5"])
             await asyncio.sleep(0.5)
             assert [one.cursor.partition for one in consumer._fetcher._buffer] == [P0, P1, P0]

@@ -10,6 +10,7 @@ import pytest
 from oncelog import errors
 from oncelog.client.consume.fetched_records import Records
 from oncelog.types import TopicPartition
+from oncelog.v1 import coordinator_pb2 as co
 from tests.unit.sdk.client.consume.grouped import group_of
 from tests.unit.sdk.client.fake_cluster import BROKERS, FakeCluster
 from tests.unit.sdk.client.reading import EARLIEST, P0, P1, append, values
@@ -66,7 +67,6 @@ def test_a_leader_that_hangs_holds_up_no_other(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
             await consumer.assign([P0, P1])
-            consumer.seek(P1, 0)
             before_s = cluster.loop.time()
             assert values(await consumer.getmany(timeout_ms=1_000)) == [b"x"]
             for value in (b"y", b"z"):
@@ -77,6 +77,71 @@ def test_a_leader_that_hangs_holds_up_no_other(cluster: FakeCluster) -> None:
             cluster._ListOffsets = listed  # type: ignore[method-assign]
             assert len(await consumer.getmany(timeout_ms=30_000)) == 5
             assert cluster.loop.time() - before_s < 25
+
+    cluster.run(work)
+
+
+def test_a_partition_that_is_assigned_while_another_is_looked_up_is_not_forgotten(cluster: FakeCluster) -> None:
+    listed = cluster._ListOffsets
+
+    async def hangs(address: str, *given: Any) -> tuple[Any, bytes]:
+        if address == BROKERS[0]:
+            await asyncio.sleep(3)
+            raise errors.NetworkError(address=address)
+        return await listed(address, *given)
+
+    cluster._ListOffsets = hangs  # type: ignore[method-assign]
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0])
+            assert await consumer.getmany(timeout_ms=1_000) == []
+            await consumer.assign([P1])
+            async with asyncio.timeout(1):
+                assert values(await consumer.getmany()) == [b"x"]
+
+    cluster.run(work)
+
+
+def test_who_asks_for_a_position_gets_the_committed_one_however_slow_the_group_is(cluster: FakeCluster) -> None:
+    committed = cluster._FetchOffsets
+
+    async def slow(*given: Any) -> tuple[Any, bytes]:
+        await asyncio.sleep(2)
+        return await committed(*given)
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            async with group_of(client) as consumer:
+                await consumer.commit({P0: 3})
+            cluster._FetchOffsets = slow  # type: ignore[method-assign]
+            async with client.consumer(group_id="g", auto_offset_reset="latest") as consumer:
+                await consumer.assign([P0])
+                assert await consumer.position(P0) == 3
+            cluster.offsets.clear()
+            async with client.consumer(group_id="other", auto_offset_reset="none") as consumer:
+                await consumer.assign([P0])
+                with pytest.raises(errors.OffsetOutOfRangeError, match="seek first"):
+                    await consumer.position(P0)
+
+    cluster.run(work)
+
+
+def test_who_has_sought_meanwhile_is_not_sent_to_seek(cluster: FakeCluster) -> None:
+    async def slow(*_: Any) -> tuple[Any, bytes]:
+        await asyncio.sleep(2)
+        return co.FetchOffsetsReply(), b""
+
+    cluster._FetchOffsets = slow  # type: ignore[method-assign]
+
+    async def work(_: FakeCluster) -> None:
+        options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "none", "fetch_max_wait_ms": 50}
+        async with cluster.client() as client, client.consumer(**options) as consumer:
+            await consumer.assign([P0])
+            assert await consumer.getmany(timeout_ms=600) == []
+            consumer.seek(P0, 3)
+            await asyncio.sleep(3)
+            assert values(await consumer.getmany(timeout_ms=1_000)) == [b"3", b"4"]
 
     cluster.run(work)
 

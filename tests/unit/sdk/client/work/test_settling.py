@@ -262,6 +262,37 @@ def test_an_acknowledgement_that_is_cancelled_in_a_transaction_fails_it(
     cluster.run(whole)
 
 
+def test_a_record_that_comes_again_while_it_is_acknowledged_in_a_transaction_fails_it(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    """The old leader hangs, and the new one delivers the record once more: it would be processed twice."""
+    append(cluster, [b"0"])
+
+    async def whole(_: FakeCluster) -> None:
+        async with (
+            cluster.client(request_timeout_ms=3_000) as client,
+            client.producer(transactional_id="t") as producer,
+            client.worker(TOPIC, channel=CHANNEL) as worker,
+        ):
+            (message,) = await received(worker, 1)
+
+            async def hangs(*_: object) -> object:
+                channels.fail_over(0, BROKERS[1])
+                await worker._metadata.refresh(now_ms() + 1_000)
+                await asyncio.sleep(2)
+                raise errors.NetworkError()
+
+            cluster._Settle = hangs  # type: ignore[attr-defined]
+            txn = await producer.begin_transaction()
+            with pytest.raises(errors.NotOwnerError):
+                await txn.ack(message)
+            cluster._Settle = channels._Settle  # type: ignore[attr-defined]
+            await txn.abort()
+            assert message.state == "lost"
+
+    cluster.run(whole)
+
+
 def test_one_failure_leaves_the_others_done(cluster: FakeCluster, channels: FakeChannels) -> None:
     append(cluster, [b"0", b"1", b"2"])
 
