@@ -230,6 +230,7 @@ class Consumer(Seeking, ArrowReading, CountsExpired, StaysHere, Generic[K, V]):
         for partition in partitions:
             self._cursor(partition).is_paused = False
         self._fetcher.kick()
+        self._fetcher.wake()  # a reader that waits may have records here now
 
     def _cursor(self, partition: tuple[str, int]) -> Cursor:
         self._check_open()  # before anything is changed: not all who call this wait for something

@@ -65,7 +65,7 @@ class Polling:
             left_ms = _FOREVER_MS if deadline_ms is None else deadline_ms - now_ms()
             if left_ms <= 0:
                 return None
-            if self._positions.are_due:
+            if self._positions.are_due or self._closing.is_begun:
                 continue
             await self._fetcher.wait(self._following.wait_ms(left_ms))
             self._pace.had_turn()

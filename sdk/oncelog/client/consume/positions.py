@@ -12,7 +12,7 @@ Rule 6: a position that cannot be found holds up no other partition: it is looke
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -65,6 +65,7 @@ class Positions:
         self._lookup = OffsetLookup(context, metadata)
         self._pending: dict[Cursor, asyncio.Task[None]] = {}
         """The partitions that are looked up now."""
+        self._tasks: set[asyncio.Task[None]] = set()
         self._waited_for: set[asyncio.Task[None]] = set()
         """Look-ups for which a reader has waited already: they are not waited for again, and wake readers when they end."""
         self._failures: list[tuple[list[Cursor], BaseException]] = []
@@ -77,8 +78,9 @@ class Positions:
         has to seek first.
         """
         self._following.look()
-        self._begin_due()
-        tasks = set(self._pending.values()) - self._waited_for
+        if not self._failures:
+            self._begin_due()
+        tasks = self._tasks - self._waited_for
         if tasks:
             _, slow = await asyncio.wait(tasks, timeout=_PATIENCE_S)
             self._waited_for |= slow
@@ -104,22 +106,27 @@ class Positions:
             by_source.setdefault(self._may_be_committed(cursor), []).append(cursor)
         for ask_group, cursors in by_source.items():
             task = asyncio.get_running_loop().create_task(self._find(cursors, ask_group), name="oncelog-positions")
+            self._tasks.add(task)
             self._pending.update(dict.fromkeys(cursors, task))
             task.add_done_callback(partial(self._ended, cursors))
 
     def _ended(self, cursors: list[Cursor], task: asyncio.Task[None]) -> None:
-        for cursor in cursors:
-            self._pending.pop(cursor, None)
+        self._tasks.discard(task)
         self._waited_for.discard(task)
+        self._are_done(cursors, task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failures.append((cursors, error))
         self._fetcher.wake()
 
+    def _are_done(self, cursors: Iterable[Cursor], task: asyncio.Task[None] | None) -> None:
+        for cursor in cursors:
+            if self._pending.get(cursor) is task:
+                del self._pending[cursor]
+
     async def close(self) -> None:
         """Looks nothing up any more."""
         self._is_closed = True
-        tasks = set(self._pending.values())
-        for task in tasks:
+        for task in (tasks := set(self._tasks)):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
@@ -136,9 +143,10 @@ class Positions:
             else:
                 by_leader.setdefault(self._metadata.leader(cursor.id).address, {})[cursor] = where
         self._fetcher.kick()
-        await asyncio.gather(*(self._ask_leader(wanted) for wanted in by_leader.values()))
+        task = asyncio.current_task()
+        await asyncio.gather(*(self._ask_leader(wanted, task) for wanted in by_leader.values()))
 
-    async def _ask_leader(self, wanted: dict[Cursor, int]) -> None:
+    async def _ask_leader(self, wanted: dict[Cursor, int], task: asyncio.Task[None] | None) -> None:
         """Takes the answer of one leader as soon as it comes: another one may hang. Rule 6."""
         asked = {cursor.id: where for cursor, where in wanted.items()}
         found, failed = await self._lookup.ask_once(asked, self._config.isolation_level)
@@ -147,6 +155,7 @@ class Positions:
                 cursor.found(found[cursor.id].offset)
             else:
                 self._fetcher.meets(cursor, failed[cursor.id])
+        self._are_done(wanted, task)
         self._fetcher.kick()
 
     def _is_unset(self, cursor: Cursor) -> bool:

@@ -47,6 +47,22 @@ def test_pause_and_resume(cluster: FakeCluster) -> None:
     cluster.run(work)
 
 
+def test_a_reader_that_waits_gets_what_was_fetched_before_the_pause(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST | {"fetch_max_wait_ms": 10_000}) as consumer:
+            await consumer.assign([P0])
+            assert await consumer.position(P0) == 0
+            await asyncio.sleep(0.5)
+            consumer.pause(P0)
+            waiting = asyncio.ensure_future(consumer.getmany())
+            await asyncio.sleep(0.5)
+            consumer.resume(P0)
+            async with asyncio.timeout(1):
+                assert len(await waiting) == 5
+
+    cluster.run(work)
+
+
 def test_iteration_and_deserializers(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client:

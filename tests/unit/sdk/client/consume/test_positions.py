@@ -146,6 +146,43 @@ def test_who_has_sought_meanwhile_is_not_sent_to_seek(cluster: FakeCluster) -> N
     cluster.run(work)
 
 
+def test_a_partition_whose_leader_comes_does_not_wait_for_one_that_hangs(cluster: FakeCluster) -> None:
+    listed, cluster.leaders[1] = cluster._ListOffsets, None
+
+    async def hangs(address: str, *given: Any) -> tuple[Any, bytes]:
+        if address == BROKERS[0]:
+            await asyncio.sleep(20)
+            raise errors.NetworkError(address=address)
+        return await listed(address, *given)
+
+    cluster._ListOffsets = hangs  # type: ignore[method-assign]
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0, P1])
+            assert await consumer.getmany(timeout_ms=1_000) == []
+            cluster.leaders[1] = BROKERS[1]
+            async with asyncio.timeout(3):
+                assert values(await consumer.getmany()) == [b"x"]
+
+    cluster.run(work)
+
+
+def test_who_has_to_seek_first_is_told_at_each_read_and_nothing_piles_up(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(auto_offset_reset="none") as consumer:
+            await consumer.assign([P0, P1])
+            for _ in range(5):
+                with pytest.raises(errors.OffsetOutOfRangeError, match="seek first"):
+                    await consumer.getmany(timeout_ms=100)
+            assert len(consumer._positions._failures) <= 1
+            consumer.seek(P0, 3)
+            consumer.seek(P1, 0)
+            assert len(await consumer.getmany(timeout_ms=1_000)) > 0
+
+    cluster.run(work)
+
+
 def test_a_reader_that_closes_looks_nothing_up_any_more(cluster: FakeCluster) -> None:
     async def hangs(*_: Any) -> tuple[Any, bytes]:
         await asyncio.sleep(20)
