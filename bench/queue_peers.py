@@ -162,9 +162,8 @@ class Nsq:
         """See `Queue`: one MPUB for all, or a PUB for one."""
         if self._publisher is None:
             self._publisher = await NsqConnection.open(self._port)
-            await self._publisher.identify(
-                b'{"heartbeat_interval": -1}'
-            )  # it says nothing while other sides are measured
+            # It says nothing while other sides are measured, and would be thrown out.
+            await self._publisher.identify(b'{"heartbeat_interval": -1}')
         for begin in range(0, len(values), 5_000):
             part = values[begin : begin + 5_000]
             if len(part) == 1:
@@ -178,7 +177,7 @@ class Nsq:
     async def worker(self, max_in_flight: int) -> NsqWorker:
         """See `Queue`."""
         connection = await NsqConnection.open(self._port)
-        # milliseconds; its default of 250 would be all that is seen when idle
+        # In milliseconds; the default of 250 would be all that is seen when idle.
         await connection.identify(b'{"output_buffer_timeout": 1}')
         connection.writer.write(b"SUB jobs work\n")
         await connection.ok()

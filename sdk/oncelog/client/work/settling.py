@@ -365,10 +365,8 @@ class Settler:
         try:
             await self._enter_all(records, name)
         except BaseException:
-            for held in records:
-                if (
-                    held.state is MessageState.SETTLING
-                ):  # not known: it comes again when the transaction has been aborted
+            for held in records:  # without an outcome it comes again when the transaction has been aborted
+                if held.state is MessageState.SETTLING:
                     held.moves(MessageIncident.TAKEN_AWAY)
                     self._over(held)
             raise

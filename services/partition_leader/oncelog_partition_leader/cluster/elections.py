@@ -4,7 +4,7 @@ The decisions themselves are made in `core/cluster/election.py`.
 
 Rule 1: one commit is for as many partitions as etcd allows (`chunks`). It compares the mod revisions of each partition, of
         each broker that it puts into an ISR, and of each topic, whose `min_insync_replicas` decides which replicas are
-        eligible. A commit that failed is tried partition by partition.
+        eligible, as it was when that was decided. A commit that failed is tried partition by partition.
 Rule 2: questions to replicas run beside the controller's task. Their answers count only for the value of the partition for
         which they were asked, and the view is looked at again afterwards.
         A value from before the last restore of etcd, or a guess, is not believed (`elect_restored`). An answer with a later
@@ -81,7 +81,7 @@ class Elections:
 
     `forgotten(what)` is called with each proof that etcd was restored.
 
-    It has 23 methods: one for each reason of an election, and the steps to its end: ask, decide, write.
+    It has 24 methods: one for each reason of an election, and the steps to its end: ask, decide, write.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ Rule 4: after etcd was restored from a backup (`begin_anew`) there is no incarna
         before: a registration that came back with the backup is not believed.
 Rule 5: a broker that finds a newer registration of its own id by another process is replaced and stops, whether the watch
         shows it or the look before a registration: it overwrites no other process's, except one of before it was registered.
-Rule 6: one renewal without an answer costs nothing: the next one follows at once, and may reach another member of etcd.
+Rule 6: a renewal without an answer is followed by the next one at once, which may reach another member of etcd in time.
 """
 
 from __future__ import annotations

@@ -18,6 +18,15 @@ from oncelog_runtime.ports import KeyValue
 from tests.unit.partition_leader.cluster_place import Place, run
 
 
+async def plan(place: Place) -> None:
+    """When the brokers have not changed for the time that has to pass first."""
+    config = BrokerConfig(node_id=0, replica_balance_delay_ms=1, replica_balance_enabled=False)
+    mover = Mover(config, place.metadata, place.view, place.commit)
+    balancer = Balancer(config, place.view, place.clock, mover, place.commit)
+    await asyncio.sleep(0.1)
+    await balancer.plan()
+
+
 def test_a_mark_that_is_taken_back_while_another_is_removed_is_left_alone() -> None:
     async def scenario(place: Place) -> None:
         for broker_id in (7, 8):
@@ -27,11 +36,7 @@ def test_a_mark_that_is_taken_back_while_another_is_removed_is_left_alone() -> N
             await place.delete(decommission_key(8))
 
         place.metadata.before_commit = take_back
-        config = BrokerConfig(node_id=0, replica_balance_delay_ms=1, replica_balance_enabled=False)
-        mover = Mover(config, place.metadata, place.view, place.commit)
-        balancer = Balancer(config, place.view, place.clock, mover, place.commit)
-        await asyncio.sleep(0.1)
-        await balancer.plan()
+        await plan(place)
         assert place.view.decommissioned == {}
 
     run(scenario)
@@ -45,11 +50,7 @@ def test_the_mark_of_a_broker_that_comes_back_while_it_is_removed_stays() -> Non
             await place.register(7)
 
         place.metadata.before_commit = come_back
-        config = BrokerConfig(node_id=0, replica_balance_delay_ms=1, replica_balance_enabled=False)
-        mover = Mover(config, place.metadata, place.view, place.commit)
-        balancer = Balancer(config, place.view, place.clock, mover, place.commit)
-        await asyncio.sleep(0.1)
-        await balancer.plan()
+        await plan(place)
         assert set(place.view.decommissioned) == {7}
 
     run(scenario)

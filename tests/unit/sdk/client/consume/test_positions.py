@@ -53,16 +53,22 @@ def test_a_partition_without_a_leader_holds_up_no_other(cluster: FakeCluster) ->
     cluster.run(work)
 
 
-def test_a_leader_that_hangs_holds_up_no_other(cluster: FakeCluster) -> None:
+def first_broker_hangs(cluster: FakeCluster, seconds: float) -> None:
+    """It lists no offsets, and says so after that time."""
     listed = cluster._ListOffsets
 
     async def hangs(address: str, *given: Any) -> tuple[Any, bytes]:
         if address == BROKERS[0]:
-            await asyncio.sleep(20)
+            await asyncio.sleep(seconds)
             raise errors.NetworkError(address=address)
         return await listed(address, *given)
 
     cluster._ListOffsets = hangs  # type: ignore[method-assign]
+
+
+def test_a_leader_that_hangs_holds_up_no_other(cluster: FakeCluster) -> None:
+    listed = cluster._ListOffsets
+    first_broker_hangs(cluster, 20)
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
@@ -82,15 +88,7 @@ def test_a_leader_that_hangs_holds_up_no_other(cluster: FakeCluster) -> None:
 
 
 def test_a_partition_that_is_assigned_while_another_is_looked_up_is_not_forgotten(cluster: FakeCluster) -> None:
-    listed = cluster._ListOffsets
-
-    async def hangs(address: str, *given: Any) -> tuple[Any, bytes]:
-        if address == BROKERS[0]:
-            await asyncio.sleep(3)
-            raise errors.NetworkError(address=address)
-        return await listed(address, *given)
-
-    cluster._ListOffsets = hangs  # type: ignore[method-assign]
+    first_broker_hangs(cluster, 3)
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
@@ -147,15 +145,8 @@ def test_who_has_sought_meanwhile_is_not_sent_to_seek(cluster: FakeCluster) -> N
 
 
 def test_a_partition_whose_leader_comes_does_not_wait_for_one_that_hangs(cluster: FakeCluster) -> None:
-    listed, cluster.leaders[1] = cluster._ListOffsets, None
-
-    async def hangs(address: str, *given: Any) -> tuple[Any, bytes]:
-        if address == BROKERS[0]:
-            await asyncio.sleep(20)
-            raise errors.NetworkError(address=address)
-        return await listed(address, *given)
-
-    cluster._ListOffsets = hangs  # type: ignore[method-assign]
+    cluster.leaders[1] = None
+    first_broker_hangs(cluster, 20)
 
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
