@@ -18,6 +18,7 @@ from oncelog.link.grpc_transport import GrpcTransport
 from oncelog.link.link_codec import Frame
 from oncelog.ports import Handler
 from oncelog.types import Buffer
+from oncelog_runtime.adapters.grpc import reading_turns
 from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, Listener, ServerOptions
 from oncelog_runtime.adapters.grpc.link.link_host import MAX_LINKS_PER_CONNECTION
 from oncelog_runtime.core.security.access import Policy
@@ -299,6 +300,25 @@ def test_of_a_request_that_a_server_does_not_read_a_client_sends_little() -> Non
         sent = await half.send(streams=20, size=MIB, patience_s=1.0)
         assert MIB - 1 <= sent <= MIB + 19 * 16_384, "all of the one that is read, and one window of each other"
         half.close()
+        await server.stop(0)
+
+    run(test)
+
+
+def test_of_the_requests_of_one_connection_one_is_read_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_turns, "TURN_S", 60.0)
+
+    async def test() -> None:
+        server = GrpcServer(Listener.internal("127.0.0.1", 0), Listener("client", "127.0.0.1", 0))
+        server.register(PING, echo)
+        await server.start()
+        half = await HalfMessages.connect(server.listening["client"])
+        sent = await half.send(streams=20, size=MIB, patience_s=1.0)
+        assert MIB - 1 <= sent <= MIB + 19 * 16_384, "all of the one that is read, and one window of each other"
+        another = await HalfMessages.connect(server.listening["client"])
+        assert await another.send(streams=1, size=MIB, patience_s=1.0) == MIB - 1, "its connection has turns of its own"
+        half.close()
+        another.close()
         await server.stop(0)
 
     run(test)

@@ -6,7 +6,9 @@ the first one is read. On the wire these are the same.
 
 Rule 1: `core.arriving_calls` decides. A refused call costs an answer, and gRPC throws away the rest of its request.
 Rule 2: a request arrives within a time limit, however small it is, and keeps its place no longer.
-Rule 3: a call that ends without a request is refused by name; one whose connection is gone ends silently.
+Rule 3: the requests of one connection arrive one after the other: see `reading_turns`. The time limit counts from the
+        beginning of the call.
+Rule 4: a call that ends without a request is refused by name; one whose connection is gone ends silently.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import grpc.aio
 
 from oncelog import errors
 from oncelog_runtime.adapters.grpc import grpc_status
+from oncelog_runtime.adapters.grpc.reading_turns import ReadingTurns
 from oncelog_runtime.adapters.grpc.server_context import ServerContext
 from oncelog_runtime.core.arriving_calls import ArrivingCalls
 from oncelog_runtime.serving.peer_key import address_of
@@ -26,7 +29,7 @@ Serve = Callable[[bytes, ServerContext], Awaitable[bytes]]
 
 
 def reads_request(
-    serve: Serve, calls: ArrivingCalls, timeout_ms: int
+    serve: Serve, calls: ArrivingCalls, turns: ReadingTurns, timeout_ms: int
 ) -> Callable[[object, ServerContext], Awaitable[bytes]]:
     """Returns the handler of a `stream_unary` method that serves the first request. `timeout_ms` 0 = unlimited."""
     timeout_s = timeout_ms / 1000 if timeout_ms else None
@@ -34,7 +37,7 @@ def reads_request(
     async def unary(_requests: object, context: ServerContext) -> bytes:
         try:
             with calls.place(address_of(context.peer())):
-                data = await _read(context, timeout_s)
+                data = await _read(context, turns, timeout_s)
         except errors.OncelogError as error:
             return grpc_status.refusal(context, error)
         return await serve(data, context)
@@ -42,9 +45,9 @@ def reads_request(
     return unary
 
 
-async def _read(context: ServerContext, timeout_s: float | None) -> bytes:
+async def _read(context: ServerContext, turns: ReadingTurns, timeout_s: float | None) -> bytes:
     try:
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(timeout_s), turns.turn(context.peer()):
             data = await context.read()
     except TimeoutError:
         raise errors.RequestTimedOutError("the request did not arrive in time", limit_s=timeout_s) from None

@@ -9,6 +9,7 @@ import grpc
 import grpc.aio
 import pytest
 
+from oncelog_runtime.adapters.grpc.reading_turns import ReadingTurns
 from oncelog_runtime.adapters.grpc.server_context import ServerContext
 from oncelog_runtime.adapters.grpc.unary_requests import reads_request
 from oncelog_runtime.core.arriving_calls import ArrivingCalls
@@ -45,7 +46,7 @@ async def echo(data: bytes, _context: ServerContext) -> bytes:
 
 
 def begin(calls: ArrivingCalls, context: Context, timeout_ms: int = 0) -> asyncio.Task[bytes]:
-    call = reads_request(echo, calls, timeout_ms)(None, cast("ServerContext", context))
+    call = reads_request(echo, calls, ReadingTurns(), timeout_ms)(None, cast("ServerContext", context))
     return asyncio.ensure_future(call)
 
 
@@ -79,7 +80,7 @@ async def test_a_request_that_has_arrived_takes_no_place_while_it_is_served() ->
 
     context = Context()
     context.request.set_result(b"")
-    assert await reads_request(serve, calls, 0)(None, cast("ServerContext", context)) == b""
+    assert await reads_request(serve, calls, ReadingTurns(), 0)(None, cast("ServerContext", context)) == b""
     assert counts == [0]
 
 

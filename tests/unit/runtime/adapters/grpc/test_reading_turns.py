@@ -1,0 +1,106 @@
+"""The requests of one connection are read one after the other, and none holds the others up for long."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from oncelog_runtime.adapters.grpc import reading_turns
+from oncelog_runtime.adapters.grpc.reading_turns import ReadingTurns
+
+A, B = "ipv4:10.0.0.1:41234", "ipv4:10.0.0.1:41235"
+
+
+class Calls:
+    """Calls that take turns and keep their turn until the test ends it."""
+
+    def __init__(self) -> None:
+        self.turns = ReadingTurns()
+        self.begun: list[str] = []
+        self.ends: dict[str, asyncio.Event] = {}
+        self._begins: dict[str, asyncio.Event] = {}
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def begin(self, name: str, connection: str = A) -> None:
+        self.ends[name], self._begins[name] = asyncio.Event(), asyncio.Event()
+        self.tasks[name] = asyncio.create_task(self._run(name, connection))
+        await asyncio.sleep(0)
+
+    async def _run(self, name: str, connection: str) -> None:
+        async with self.turns.turn(connection):
+            self.begun.append(name)
+            self._begins[name].set()
+            await self.ends[name].wait()
+
+    async def end(self, name: str) -> None:
+        self.ends[name].set()
+        await self.tasks[name]
+        await asyncio.sleep(0)
+
+    async def has_begun(self, name: str) -> None:
+        async with asyncio.timeout(5):
+            await self._begins[name].wait()
+
+
+@pytest.mark.asyncio
+async def test_requests_of_one_connection_are_read_in_the_order_of_their_calls() -> None:
+    calls = Calls()
+    for name in ("first", "second", "third"):
+        await calls.begin(name)
+    assert calls.begun == ["first"]
+    await calls.end("first")
+    assert calls.begun == ["first", "second"]
+    await calls.end("second")
+    await calls.end("third")
+    assert calls.begun == ["first", "second", "third"]
+    assert len(calls.turns) == 0
+
+
+@pytest.mark.asyncio
+async def test_another_connection_has_turns_of_its_own() -> None:
+    calls = Calls()
+    await calls.begin("first")
+    await calls.begin("other", B)
+    assert calls.begun == ["first", "other"]
+
+
+@pytest.mark.asyncio
+async def test_a_request_that_does_not_end_gives_its_turn_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_turns, "TURN_S", 0.001)
+    calls = Calls()
+    for name in ("endless", "second", "third"):
+        await calls.begin(name)
+        await calls.has_begun(name)
+    for name in calls.begun:
+        await calls.end(name)
+    assert len(calls.turns) == 0
+
+
+@pytest.mark.asyncio
+async def test_a_call_that_is_read_beyond_its_turn_has_none_to_pass_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_turns, "TURN_S", 0.001)
+    calls = Calls()
+    await calls.begin("endless")
+    monkeypatch.setattr(reading_turns, "TURN_S", 60.0)
+    for name in ("second", "third"):
+        await calls.begin(name)
+    await calls.has_begun("second")
+    await calls.end("endless")
+    assert calls.begun == ["endless", "second"]
+
+
+@pytest.mark.asyncio
+async def test_a_cancelled_call_passes_its_turn_on() -> None:
+    calls = Calls()
+    for name in ("first", "waits", "third", "fourth"):
+        await calls.begin(name)
+    calls.tasks["waits"].cancel()
+    await asyncio.sleep(0)
+    calls.ends["first"].set()
+    await asyncio.sleep(0)
+    calls.tasks["third"].cancel()  # its turn has come, and it has not noticed
+    await calls.has_begun("fourth")
+    assert calls.begun == ["first", "fourth"]
+    await calls.end("fourth")
+    assert len(calls.turns) == 0
