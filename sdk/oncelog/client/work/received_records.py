@@ -7,6 +7,7 @@ Rule 2: a batch that cannot be read raises once, with its place; the other recor
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from oncelog import errors
@@ -18,6 +19,11 @@ from oncelog.v1 import channel_pb2 as ch
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from oncelog.core.batch.small_batch import Columns
+
+    _Mine = tuple[Sequence[int], Columns, list[bool]]
+    """The worker's records of a batch: offsets, columns, and which have expired."""
 
 
 class Received(NamedTuple):
@@ -42,8 +48,11 @@ class Answer(NamedTuple):
 
 
 class _Batch(NamedTuple):
+    """`few`: the records, where there are only a few; `rows` then is None."""
+
     header: BatchHeader
     rows: pa.RecordBatch | None
+    few: Columns | None
 
 
 class AnswerReader:
@@ -71,11 +80,11 @@ class AnswerReader:
                     batch, error = None, error or _placed(problem, self._topic, item)
             elif batch is None and error is None:
                 raise errors.InvalidResponseError("the broker's answer names records without a batch")
-            if batch is None or batch.rows is None:
+            if batch is None:
                 unread += item.last_offset - item.first_offset + 1
                 continue
             _check(item, batch.header)
-            found += self._records(item, batch.header, batch.rows, now_ms)
+            found += self._records(item, batch, now_ms)
         return Answer(found, unread, error)
 
     def _batch(self, item: ch.ReceivedRecords, data: memoryview) -> _Batch:
@@ -84,26 +93,20 @@ class AnswerReader:
         """
         from oncelog.core.batch.batch import decode_arrow
         from oncelog.core.batch.header import read_header
+        from oncelog.core.batch.small_batch import read_columns
 
         header = read_header(data)
         if header.partition_tag != partition_tag(self._topic_id, item.partition) or header.is_control:
             raise errors.InvalidResponseError("the broker sent a batch of another partition", partition=item.partition)
-        rows = decode_arrow(data, header, max_uncompressed_bytes=self._config.max_uncompressed_batch_bytes)
-        return _Batch(header, rows)
+        most = self._config.max_uncompressed_batch_bytes
+        few = read_columns(data, header, max_uncompressed_bytes=most)
+        rows = decode_arrow(data, header, max_uncompressed_bytes=most) if few is None else None
+        return _Batch(header, rows, few)
 
-    def _records(
-        self, item: ch.ReceivedRecords, header: BatchHeader, rows: pa.RecordBatch, now_ms: int
-    ) -> list[Received]:
+    def _records(self, item: ch.ReceivedRecords, batch: _Batch, now_ms: int) -> list[Received]:
         """Those of a batch that are the worker's."""
-        from oncelog.core.batch.batch import columns_of, row_at, row_offsets
-        from oncelog.core.batch.expiry import expired_rows
-
-        first, end = row_at(rows, header, item.first_offset), row_at(rows, header, item.last_offset + 1)
-        mine = rows.slice(first, end - first)
-        keys, values, times, headers = columns_of(mine, header)
-        expired = expired_rows(mine, header, now_ms)
-        late = [False] * mine.num_rows if expired is None else expired.tolist()
-        offsets = row_offsets(mine, header, first)
+        found = _few_of(item, batch) if batch.rows is None else _many_of(item, batch.header, batch.rows, now_ms)
+        offsets, (keys, values, times, headers), late = found
         return [
             Received(
                 ConsumerRecord(self._topic, item.partition, offset, time, key, value, pairs),
@@ -116,6 +119,28 @@ class AnswerReader:
                 offsets, times, keys, values, headers, late, strict=True
             )
         ]
+
+
+def _few_of(item: ch.ReceivedRecords, batch: _Batch) -> _Mine:
+    """Without headers no record has a time to live."""
+    assert batch.few is not None
+    base = batch.header.base_offset
+    mine = slice(item.first_offset - base, item.last_offset - base + 1)
+    keys, values, times, headers = batch.few
+    columns = keys[mine], values[mine], times[mine], headers[mine]
+    count = len(columns[0])
+    return range(item.first_offset, item.first_offset + count), columns, [False] * count
+
+
+def _many_of(item: ch.ReceivedRecords, header: BatchHeader, rows: pa.RecordBatch, now_ms: int) -> _Mine:
+    from oncelog.core.batch.batch import columns_of, row_at, row_offsets
+    from oncelog.core.batch.expiry import expired_rows
+
+    first, end = row_at(rows, header, item.first_offset), row_at(rows, header, item.last_offset + 1)
+    mine = rows.slice(first, end - first)
+    expired = expired_rows(mine, header, now_ms)
+    late = [False] * mine.num_rows if expired is None else expired.tolist()
+    return row_offsets(mine, header, first), columns_of(mine, header), late
 
 
 def _check(item: ch.ReceivedRecords, header: BatchHeader) -> None:

@@ -368,30 +368,13 @@ def decode_arrow(
         raise CorruptMessageError("not exactly one batch", bytes_present=len(data), batch_length=header.batch_length)
     if check_crc:
         hd.check_body(data, header)
-    _check_header(header, max_uncompressed_bytes)
+    check_header(header, max_uncompressed_bytes)
     schema = (_COMPACTED_SCHEMAS if header.is_compacted else _SCHEMAS)[header.schema_id]
     if header.record_count == 0:
         return pa.RecordBatch.from_pylist([], schema=schema)
     batch = _read_message(_unpack(data, header), header.uncompressed_length, schema)
     _check_values(batch, header)
     return batch
-
-
-def check_rows(data: Buffer, header: BatchHeader, *, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES) -> int:
-    """Returns how many records have no key. Raises as `decode_arrow`, which it spares where there are few records; the body's
-    checksum was checked before.
-    """
-    size = header.batch_length - hd.HEADER_BYTES
-    is_plain = header.codec == CODEC_NONE and header.schema_id == hd.SCHEMA_PLAIN and not header.is_compacted
-    if is_plain and len(data) == header.batch_length and size == header.uncompressed_length:
-        _check_header(header, max_uncompressed_bytes)
-        found = few_rows.check(memoryview(data)[hd.HEADER_BYTES :], header.record_count)
-        if found is not None:
-            _check_deltas(found.lowest_ms, found.highest_ms, header)
-            return found.without_key
-    rows = decode_arrow(data, header, max_uncompressed_bytes=max_uncompressed_bytes, check_crc=False)
-    without_key: int = rows.column(1).null_count
-    return without_key
 
 
 def decode_batch(data: Buffer, header: BatchHeader | None = None) -> list[Record]:
@@ -456,7 +439,8 @@ def timestamps_of(batch: pa.RecordBatch, header: BatchHeader) -> list[int]:
     return [base + delta for delta in batch.column(0).to_pylist()]
 
 
-def _check_header(header: BatchHeader, max_uncompressed_bytes: int) -> None:
+def check_header(header: BatchHeader, max_uncompressed_bytes: int) -> None:
+    """Raises `InvalidRecordError` or `UnsupportedCompressionError` for a header that no payload can fit."""
     if header.attributes & ~hd.KNOWN_ATTRIBUTES:
         raise InvalidRecordError("unknown attribute bits", attributes=header.attributes)
     if header.schema_id not in _SCHEMAS:
@@ -548,14 +532,15 @@ def _check_values(batch: pa.RecordBatch, header: BatchHeader) -> None:
     deltas = batch.column(0)
     if deltas.null_count:
         raise InvalidRecordError("a timestamp is null")
-    _check_deltas(*_extremes(deltas), header)
+    check_deltas(*_extremes(deltas), header)
     if header.is_compacted:
         _check_offset_deltas(batch.column(batch.num_columns - 1), header)
     if header.schema_id == hd.SCHEMA_HEADERS:
         _check_headers(batch.column(3))
 
 
-def _check_deltas(lowest_ms: int, highest_ms: int, header: BatchHeader) -> None:
+def check_deltas(lowest_ms: int, highest_ms: int, header: BatchHeader) -> None:
+    """Raises `InvalidRecordError` unless all times, of which these are the extremes, lie within what the header says."""
     if lowest_ms < 0 or header.base_timestamp_ms + highest_ms > header.max_timestamp_ms:
         raise InvalidRecordError("a timestamp lies outside of what the header says")
 

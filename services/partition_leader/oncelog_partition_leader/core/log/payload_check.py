@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import pyarrow.compute  # noqa: F401  -- now: imported with the first record headers it would hold up all requests for 100 ms
 
-from oncelog.core.batch.batch import check_rows
 from oncelog.core.batch.header import BatchHeader
+from oncelog.core.batch.small_batch import check_rows
 from oncelog.errors import InvalidRecordError
 from oncelog.types import Buffer
 from oncelog_runtime.metadata.cluster_keys import SHARD_WRITER_BASE

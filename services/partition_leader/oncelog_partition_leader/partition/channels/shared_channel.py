@@ -34,13 +34,17 @@ class Standing:
         self.answer: asyncio.Future[list[Given]] = asyncio.get_running_loop().create_future()
 
     async def wait(self, timeout_ms: float) -> list[Given] | None:
-        """Returns what it was given, or None after that time."""
+        """Returns what it was given, or None after that time. A wait that ends without an answer can get none any more."""
         try:
             async with asyncio.timeout(max(timeout_ms, 0) / 1000):
-                await asyncio.shield(self.answer)  # what was given at the last moment is there all the same
+                return await self.answer
         except TimeoutError:
-            pass
-        return self.answer.result() if self.answer.done() else None
+            return self.given
+
+    @property
+    def given(self) -> list[Given] | None:
+        """The records that it was given, also in the moment in which its wait ended; None: there are none."""
+        return self.answer.result() if self.answer.done() and not self.answer.cancelled() else None
 
     def give(self, given: list[Given]) -> None:
         """Answers it, unless its caller has gone."""

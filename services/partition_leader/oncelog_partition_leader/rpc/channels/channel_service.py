@@ -103,8 +103,8 @@ class ChannelService:
                 answer.reply.waited_ms = max(standing.given_ms - came_ms, 0)
                 await answer.add_all(given)
         except asyncio.CancelledError:
-            if given is None and standing.answer.done():
-                answer.release_all(standing.answer.result())
+            if given is None and standing.given:
+                answer.release_all(standing.given)
             raise
         finally:
             shared.leave(standing)

@@ -39,6 +39,11 @@ def test_the_bytes_are_those_of_pyarrow_and_are_known(rows: Rows) -> None:
     times = [time for time, _, _ in rows]
     without_key = sum(key is None for _, key, _ in rows)
     assert few_rows.check(message, len(rows)) == (min(times), max(times), without_key)
+    assert few_rows.read(message, len(rows)) == (
+        tuple(times),
+        [key for _, key, _ in rows],
+        [value for *_, value in rows],
+    )
 
 
 def changed(message: bytes, changes: list[tuple[int, int]]) -> bytes:
@@ -57,13 +62,15 @@ def test_what_is_known_can_be_read(rows: Rows, changes: list[tuple[int, int]], c
     """Whatever a stranger makes of the bytes: a yes is one that pyarrow gives too, about the same records."""
     message = changed(by_hand(rows), changes)
     message = message[:cut] if cut < 0 else message + bytes(cut)
-    checked = few_rows.check(message, len(rows))
+    checked, found = few_rows.check(message, len(rows)), few_rows.read(message, len(rows))
     if checked is None:
+        assert found is None
         return
     batch = read(message)
     assert batch.num_rows == len(rows)
     times = batch.column(0).to_pylist()
     assert checked == (min(times), max(times), batch.column(1).null_count)
+    assert found == (tuple(times), batch.column(1).to_pylist(), batch.column(2).to_pylist())
 
 
 @pytest.mark.parametrize("place", range(272))

@@ -1,0 +1,59 @@
+"""A whole batch of a few plain records, checked and read without pyarrow where its payload is known (`few_rows`).
+
+Rule 1: the verdict and the records are those of `batch.decode_arrow` and `batch.columns_of`; what is not known is left to them.
+"""
+
+from __future__ import annotations
+
+from oncelog.core.batch import few_rows
+from oncelog.core.batch import header as hd
+from oncelog.core.batch.batch import MAX_UNCOMPRESSED_BYTES, check_deltas, check_header, decode_arrow
+from oncelog.core.batch.header import CODEC_NONE, BatchHeader
+from oncelog.core.batch.record import DecodedHeaders
+from oncelog.types import Buffer
+
+Columns = tuple[list[bytes | None], list[bytes | None], list[int], list[DecodedHeaders]]
+"""Keys, values, timestamps and headers of records."""
+
+
+def check_rows(data: Buffer, header: BatchHeader, *, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES) -> int:
+    """Returns how many records have no key. Raises as `decode_arrow`; the body's checksum was checked before."""
+    if _is_plain(data, header):
+        check_header(header, max_uncompressed_bytes)
+        found = few_rows.check(_payload(data), header.record_count)
+        if found is not None:
+            check_deltas(found.lowest_ms, found.highest_ms, header)
+            return found.without_key
+    rows = decode_arrow(data, header, max_uncompressed_bytes=max_uncompressed_bytes, check_crc=False)
+    without_key: int = rows.column(1).null_count
+    return without_key
+
+
+def read_columns(
+    data: Buffer, header: BatchHeader, *, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES
+) -> Columns | None:
+    """Returns the records of one whole batch; None: `decode_arrow` has to decode it. Raises as that does."""
+    if not _is_plain(data, header):
+        return None
+    hd.check_body(data, header)
+    check_header(header, max_uncompressed_bytes)
+    rows = few_rows.read(_payload(data), header.record_count)
+    if rows is None:
+        return None
+    check_deltas(min(rows.deltas_ms), max(rows.deltas_ms), header)
+    if header.attributes & hd.LOG_APPEND_TIME:
+        times = [header.append_timestamp_ms] * header.record_count
+    else:
+        times = [header.base_timestamp_ms + delta for delta in rows.deltas_ms]
+    return rows.keys, rows.values, times, [()] * header.record_count
+
+
+def _is_plain(data: Buffer, header: BatchHeader) -> bool:
+    """Whether this is one whole batch whose payload may be known."""
+    is_plain = header.codec == CODEC_NONE and header.schema_id == hd.SCHEMA_PLAIN and not header.is_compacted
+    size = header.batch_length - hd.HEADER_BYTES
+    return is_plain and len(data) == header.batch_length and size == header.uncompressed_length
+
+
+def _payload(data: Buffer) -> memoryview:
+    return memoryview(data)[hd.HEADER_BYTES :]

@@ -1,0 +1,91 @@
+"""A small batch has the same verdict and the same records, with pyarrow and without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oncelog.core.batch import few_rows
+from oncelog.core.batch import header as hd
+from oncelog.core.batch.batch import columns_of, decode_arrow, encode_batch
+from oncelog.core.batch.header import read_header
+from oncelog.core.batch.small_batch import read_columns
+from oncelog.errors import CorruptMessageError, InvalidRecordError, OncelogError
+
+TOPIC_ID = "00000000-0000-4000-8000-000000000001"
+ITEMS = st.none() | st.binary(max_size=40)
+ROWS = st.lists(st.tuples(ITEMS, ITEMS, st.integers(0, 1 << 40)), min_size=1, max_size=8)
+CHANGES = st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), min_size=1, max_size=3)
+Rows = list[tuple[bytes | None, bytes | None, int]]
+
+
+def batch(rows: Rows) -> bytes:
+    keys, values, times = zip(*rows, strict=True)
+    return encode_batch(keys, values, timestamps_ms=times, topic_id=TOPIC_ID, partition=0)
+
+
+def outcome(read: Callable[[], object]) -> object:
+    try:
+        return read()
+    except OncelogError as error:
+        return type(error)
+
+
+def by_pyarrow(data: bytes, header: hd.BatchHeader) -> object:
+    return outcome(lambda: columns_of(decode_arrow(data, header), header))
+
+
+@given(ROWS)
+def test_a_few_plain_records_are_read_without_pyarrow(rows: Rows) -> None:
+    data = batch(rows)
+    header = read_header(data)
+    found = read_columns(data, header)
+    assert found is not None
+    assert found == by_pyarrow(data, header)
+
+
+@given(ROWS, CHANGES)
+@settings(max_examples=1_000)
+def test_of_changed_bytes_it_says_what_pyarrow_says_or_nothing(rows: Rows, changes: list[tuple[int, int]]) -> None:
+    data = bytearray(batch(rows))
+    for place, value in changes:
+        data[hd.HEADER_BYTES + place % (len(data) - hd.HEADER_BYTES)] = value
+    sealed = hd.rewritten(read_header(batch(rows)), bytes(data[hd.HEADER_BYTES :]))
+    header = read_header(sealed)
+    found = outcome(lambda: read_columns(sealed, header))
+    assert found is None or found == by_pyarrow(sealed, header)
+
+
+def test_the_leaders_time_counts_where_the_topic_says_so() -> None:
+    data = batch([(None, b"a", 5), (None, b"b", 6)])
+    header = read_header(data)._replace(append_timestamp_ms=77)
+    header = header._replace(attributes=header.attributes | hd.LOG_APPEND_TIME)
+    found = read_columns(data, header)
+    assert found is not None
+    assert found[2] == [77, 77]
+
+
+def test_what_is_no_small_plain_batch_is_left_to_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_of_it(*_: object) -> None:
+        raise AssertionError("the payload was looked at")
+
+    monkeypatch.setattr(few_rows, "read", none_of_it)
+    for data in (
+        encode_batch([None], [b"x" * 900], timestamps_ms=[1], codec=hd.CODEC_ZSTD, topic_id=TOPIC_ID, partition=0),
+        encode_batch([None], [b"v"], timestamps_ms=[1], headers=[(("h", b""),)], topic_id=TOPIC_ID, partition=0),
+    ):
+        assert read_columns(data, read_header(data)) is None
+
+
+def test_a_broken_batch_is_refused() -> None:
+    data = batch([(None, b"value", 5)])
+    header = read_header(data)
+    with pytest.raises(CorruptMessageError):
+        read_columns(data[:-1] + bytes([data[-1] ^ 1]), header)
+    with pytest.raises(InvalidRecordError):
+        read_columns(data, header, max_uncompressed_bytes=10)
+    with pytest.raises(InvalidRecordError):
+        read_columns(data, header._replace(max_timestamp_ms=4))
