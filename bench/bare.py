@@ -1,7 +1,8 @@
 """The bare limit: a grpc.aio stream pipeline of oncelog's shape, with no log and no logic.
 
 client -> leader (crc32c, write to a file) -> two followers (crc32c, write, answer) -> answer, four processes, uvloop, the same
-allocator settings and the same poller of gRPC as the services. What a real log reaches is quoted as a ratio to this.
+allocator settings as the services. What a real log reaches is quoted as a ratio to this, once with the services' poller of gRPC
+(docs/decisions/0080) and once with gRPC as it comes, which is what one gets who builds upon it.
 """
 
 from __future__ import annotations
@@ -177,9 +178,10 @@ def _wait_listening(port: int) -> None:
 
 
 class BarePipeline:
-    """The three server processes. `run` measures from this process."""
+    """The three server processes. `run` measures from a process of its own. `as_it_comes`: gRPC with its own poller."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, as_it_comes: bool = False) -> None:
+        self._environment = {**os.environ, **({"GRPC_EXPERIMENTS": ""} if as_it_comes else {})}
         self._folder = tempfile.TemporaryDirectory()
         self._processes: list[subprocess.Popen[bytes]] = []
         self._ports = [free_port() for _ in range(3)]
@@ -196,13 +198,13 @@ class BarePipeline:
     def _spawn(self, role: str, port: int, name: str, *followers: str) -> None:
         path = os.path.join(self._folder.name, name)
         command = [sys.executable, "-m", "bench.bare", role, str(port), path, *followers]
-        self._processes.append(subprocess.Popen(command))
+        self._processes.append(subprocess.Popen(command, env=self._environment))
 
     def run(self, message_bytes: int, messages: int, in_flight: int) -> BareResult:
         """One measured run after a tenth of it as warm-up, from a fresh client process."""
         numbers = [str(self._ports[0]), "-", str(message_bytes), str(messages), str(in_flight)]
         command = [sys.executable, "-m", "bench.bare", "client", *numbers]
-        printed = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+        printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=self._environment).stdout
         found = json.loads(printed)
         return BareResult(message_bytes, messages, found["seconds"], tuple(found["latencies_ms"]))
 

@@ -203,6 +203,23 @@ def test_a_broker_that_begins_on_a_full_disk_waits_for_room() -> None:
     run(scenario)
 
 
+def test_a_broker_that_begins_on_a_new_disk_which_is_full_waits_for_room() -> None:
+    """Regression: found by the torture. It could not make the folder of its logs, and ended."""
+
+    async def scenario(process: Process) -> None:
+        await process.ready()
+        process.node.crash()
+        process.node.lose_volume()
+        process.node.disk.capacity = 0
+        process.node.restart()
+        await asyncio.sleep(100)
+        assert process.failed is None
+        process.node.disk.capacity = None
+        await process.until(lambda: process.broker.me().incarnation > 0)
+
+    run(scenario)
+
+
 def test_a_killed_broker_begins_on_a_full_disk_and_notes_its_incarnation_when_there_is_room() -> None:
     """Else the process after it would take each log for an older image of the disk."""
 

@@ -34,6 +34,8 @@ BYTES_MAX: Final = 16 << 10
 _MESSAGE: Final = Struct("<4sI 32s q 24s q 8s 16q 8s 6q")
 """Preamble and metadata: length of the body, number of rows, 8 buffers (position, length), 3 columns (rows, nulls)."""
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
+MESSAGE_BYTES_MAX: Final = _MESSAGE.size + 2 * BYTES_MAX
+"""A longer message is not looked at."""
 _METADATA_BYTES: Final = _MESSAGE.size - 8
 _MESSAGE_TABLE: Final = bytes.fromhex("14000000000000000c0016000600050008000c000c0000000003040018000000")
 _BATCH_TABLE: Final = bytes.fromhex("00000a0018000c00040008000a0000009c00000010000000")
@@ -99,7 +101,7 @@ class Checked(NamedTuple):
 
 def check(message: Buffer, count: int) -> Checked | None:
     """Returns what is known of a message that every reader can decode as `count` plain records; None: pyarrow has to look."""
-    if not 0 < count <= ROWS_MAX or not _MESSAGE.size < len(message) <= _MESSAGE.size + 2 * BYTES_MAX:
+    if not 0 < count <= ROWS_MAX or not _MESSAGE.size + 8 * count <= len(message) <= MESSAGE_BYTES_MAX:
         return None
     found = _MESSAGE.unpack_from(message)
     if found[:3] != (_CONTINUATION, _METADATA_BYTES, _MESSAGE_TABLE) or found[4:7] != (_BATCH_TABLE, count, _BUFFERS):

@@ -50,9 +50,15 @@ def read_columns(
 
 def _is_plain(data: Buffer, header: BatchHeader) -> bool:
     """Whether this is one whole batch whose payload may be known."""
-    is_plain = header.codec == CODEC_NONE and header.schema_id == hd.SCHEMA_PLAIN and not header.is_compacted
     size = header.batch_length - hd.HEADER_BYTES
-    return is_plain and len(data) == header.batch_length and size == header.uncompressed_length
+    return (
+        0 < header.record_count <= few_rows.ROWS_MAX
+        and size == header.uncompressed_length <= few_rows.MESSAGE_BYTES_MAX
+        and len(data) == header.batch_length
+        and header.codec == CODEC_NONE
+        and header.schema_id == hd.SCHEMA_PLAIN
+        and not header.is_compacted
+    )
 
 
 def _payload(data: Buffer) -> memoryview:

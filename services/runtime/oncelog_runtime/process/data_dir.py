@@ -3,6 +3,7 @@
 Rule 1: one process at a time. A directory that stays locked for `LOCK_WAIT_MS` is in use, and the named error says so.
 Rule 2: a killed process may hold its lock a moment longer (the kernel completes its last write, its container is
         removed): its successor waits that long, and logs once that it does.
+Rule 3: a directory that cannot be made since the disk is full is waited for until there is room.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ _log = logging.getLogger(__name__)
 
 LOCK_WAIT_MS: Final = 5_000
 _RETRY_S: Final = 0.1
+_WAITS: Final = {
+    "locked": "another process has the data directory: waiting for its end",
+    "full": "the data directory cannot be made before there is room on the disk",
+}
 
 
 async def take(lock: Callable[[], None], clock: WallClock, directory: str) -> None:
@@ -27,18 +32,16 @@ async def take(lock: Callable[[], None], clock: WallClock, directory: str) -> No
     Raises the last error of `lock`: another reason at once, `locked` after `LOCK_WAIT_MS`.
     """
     deadline_ms = clock.monotonic_ms() + LOCK_WAIT_MS
-    said = False
+    said: set[str] = set()
     while True:
         try:
             lock()
             return
         except StorageError as error:
-            if error.context.get("reason") != "locked" or clock.monotonic_ms() >= deadline_ms:
+            reason = error.context.get("reason", "")
+            if reason not in _WAITS or (reason == "locked" and clock.monotonic_ms() >= deadline_ms):
                 raise
-        if not said:
-            said = True
-            _log.warning(
-                "another process has the data directory: waiting for its end",
-                extra={"data_dir": directory, "wait_ms": LOCK_WAIT_MS},
-            )
+        if reason not in said:
+            said.add(reason)
+            _log.warning(_WAITS[reason], extra={"data_dir": directory})
         await asyncio.sleep(_RETRY_S)

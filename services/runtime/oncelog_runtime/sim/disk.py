@@ -249,6 +249,8 @@ class SimDisk:
             if made in self._files:
                 raise StorageError("a file is in the way", reason="io", path=made)
             if made not in self._dirs:
+                if self.capacity is not None and self.used() >= self.capacity:
+                    raise StorageError("the disk is full", reason="full", path=path)
                 self._dirs[made] = None
                 self._later(made, lambda made=made: self._durable_dirs.setdefault(made))  # type: ignore[misc]
 

@@ -53,6 +53,14 @@ def test_a_directory_in_use_is_refused_after_a_bounded_time() -> None:
         assert LOCK_WAIT_MS <= clock.monotonic_ms() - begin_ms <= LOCK_WAIT_MS + 200
 
 
+def test_a_full_disk_is_waited_for_until_there_is_room(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert 60_000 <= waited_ms(60_000, reason="full") <= 60_200
+    assert [record.message for record in caplog.records] == [
+        "the data directory cannot be made before there is room on the disk"
+    ]
+
+
 def test_any_other_failure_is_told_at_once() -> None:
     with pytest.raises(StorageError):
         waited_ms(1, reason="io")

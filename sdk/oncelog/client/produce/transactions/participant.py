@@ -107,7 +107,7 @@ class Participant(StaysHere, Generic[Key, Value]):
     # ------------------------------------------------------------ life
 
     async def join(self) -> Participant[Key, Value]:
-        """Joins; look at `already_committed` before you write.
+        """Joins; look at `already_committed` before you write. It may join again; the lease is renewed once then.
 
         Raises `ProducerFencedError` (a newer run owns the id), `BatchRolledBackError`, `TxnEndedError`, and
         `IllegalStateError` when it is closed meanwhile.
@@ -151,6 +151,8 @@ class Participant(StaysHere, Generic[Key, Value]):
             self._sender.reset(self._identity, errors.TxnEndedError("the participant has left"))
             self._observer.named(self._identity)
             self._sender.observer.belong_to(self._observer.parent)
+            if self._renewing is not None:
+                self._renewing.cancel()
             if options.lease_ms > 0:
                 self._renewing = asyncio.get_running_loop().create_task(self._renew_for_ever(), name="oncelog-renew")
         return self

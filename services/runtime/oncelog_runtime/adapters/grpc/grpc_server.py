@@ -38,9 +38,8 @@ from oncelog_runtime.adapters.grpc.link.link_entrance import TOO_MANY
 from oncelog_runtime.adapters.grpc.link.link_host import LinkHost
 from oncelog_runtime.adapters.grpc.link.link_observer import link_observer
 from oncelog_runtime.adapters.grpc.link.server_link import SMALL_BYTES, ServerLink
-from oncelog_runtime.adapters.grpc.reading_turns import ReadingTurns
 from oncelog_runtime.adapters.grpc.server_context import ServerContext
-from oncelog_runtime.adapters.grpc.unary_requests import reads_request
+from oncelog_runtime.adapters.grpc.unary_requests import Arrivals, reads_request
 from oncelog_runtime.config.startup_error import AddressInUseError
 from oncelog_runtime.core import listeners
 from oncelog_runtime.core.arriving import ArrivingLimits
@@ -103,7 +102,7 @@ class ServerOptions:
     max_unary_calls: int = 1024
     max_unary_calls_per_peer: int = 512
     max_arriving_calls: int = 1024
-    """Unary calls whose request has not arrived completely, per listener."""
+    """Unary calls whose request is read and has not arrived completely, per listener."""
     max_arriving_calls_per_address: int = 128
     max_streams_per_connection: int = 64
     """A link needs one, and so does each unary call; a client that needs more at once waits for its own calls. Before a client
@@ -303,12 +302,15 @@ class GrpcServer:
         interceptors = [] if self._tracer is None else [ServerTracing(self._tracer)]
         server = grpc.aio.server(interceptors=interceptors, options=self._channel_options(listener))
         o = self._options
-        calls, turns = ArrivingCalls(o.max_arriving_calls, o.max_arriving_calls_per_address), ReadingTurns()
+        arrivals = Arrivals(
+            ArrivingCalls(o.max_unary_calls, min(o.max_unary_calls_per_peer, o.max_unary_calls)),
+            ArrivingCalls(o.max_arriving_calls, o.max_arriving_calls_per_address),
+        )
         services: dict[str, dict[str, grpc.RpcMethodHandler]] = {}
         for name, handler in self._host.handlers.items():
             service, _, method = name.partition(".")
             table = services.setdefault(service, {})
-            unary = reads_request(self._unary(methods.ALL[name], handler, listener), calls, turns, o.message_timeout_ms)
+            unary = reads_request(self._unary(methods.ALL[name], handler, listener), arrivals, o.message_timeout_ms)
             table[method] = grpc.stream_unary_rpc_method_handler(unary)
             table["Connect"] = grpc.stream_stream_rpc_method_handler(self._connect(service, listener))
         found = [grpc.method_handlers_generic_handler(_PACKAGE + service, table) for service, table in services.items()]

@@ -3,86 +3,68 @@
 One thread reads all sockets of a process. A client that sends sixty large requests on one connection at the same time has a
 window of 1 MiB for each of them, and all other connections wait while their bytes are read.
 
-Rule 1: one request of a connection is read at a time; of the others the client has sent no more than their first 16 KiB.
-Rule 2: a request that has not arrived after `TURN_S` is still read, and the next one begins: a slow upload, or one that never
-        ends, holds the others of its connection up no longer.
-Rule 3: calls that wait are served in the order in which they came.
+Rule 1: a request begins to be read when the one before it on its connection has arrived, or after a turn of `TURN_S` for each
+        request that is being read there. A slow upload, one that never ends, or a long way to the client holds the
+        others up for that time; the more such requests a connection has, the slower further ones begin.
+Rule 2: calls that wait begin in the order in which they came. At the listeners for clients, a client has sent no more than the
+        first 16 KiB of their requests.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
+from weakref import WeakValueDictionary
 
-TURN_S: Final = 0.1
-"""For so long a request is the only one of its connection that is read."""
-
-
-class _Line:
-    """The calls of one connection that wait for their turn, and whether one has it."""
-
-    __slots__ = ("is_taken", "waiting")
-
-    def __init__(self) -> None:
-        self.is_taken = False
-        self.waiting: deque[asyncio.Future[None]] = deque()
-
-    def pass_on(self) -> None:
-        """Gives the turn to the first that still waits for it."""
-        while self.waiting:
-            first = self.waiting.popleft()
-            if not first.done():
-                first.set_result(None)
-                return
-        self.is_taken = False
+TURN_S: Final = 0.01
+"""For so long no other request of the connection begins to be read, for each one that is being read."""
 
 
 class ReadingTurns:
     """The connections with requests that arrive. Belongs to one event loop."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, _Line] = {}
+        self._lines: WeakValueDictionary[str, _Line] = WeakValueDictionary()
 
     def __len__(self) -> int:
         return len(self._lines)
 
     @asynccontextmanager
     async def turn(self, connection: str) -> AsyncIterator[None]:
-        """Waits until the next request of this connection may be read; the turn ends with the block, or after `TURN_S`."""
+        """Waits until the next request of this connection may be read; it is being read until the block ends."""
         line = self._lines.get(connection)
         if line is None:
             line = self._lines[connection] = _Line()
-        if line.is_taken:
-            await self._wait(connection, line)
-        line.is_taken, holds = True, True
-
-        def pass_on() -> None:
-            nonlocal holds
-            holds = False
-            self._pass_on(connection, line)
-
-        timer = asyncio.get_running_loop().call_later(TURN_S, pass_on)
+        await line.free.acquire()
+        line.reading += 1
+        turn = _Turn(line.free, TURN_S * line.reading)
         try:
             yield
         finally:
-            if holds:
-                timer.cancel()
-                pass_on()
+            line.reading -= 1
+            turn.end()
 
-    async def _wait(self, connection: str, line: _Line) -> None:
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        line.waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self._pass_on(connection, line)  # it came in the same moment
-            raise
 
-    def _pass_on(self, connection: str, line: _Line) -> None:
-        line.pass_on()
-        if not line.is_taken and self._lines.get(connection) is line:
-            del self._lines[connection]
+class _Line:
+    """One connection: who holds `free` has the turn, and `reading` requests are being read."""
+
+    def __init__(self) -> None:
+        self.free = asyncio.Lock()
+        self.reading = 0
+
+
+class _Turn:
+    """One that has begun, and ends by itself."""
+
+    def __init__(self, free: asyncio.Lock, lasts_s: float) -> None:
+        self._free: asyncio.Lock | None = free
+        self._timer = asyncio.get_running_loop().call_later(lasts_s, self.end)
+
+    def end(self) -> None:
+        """Lets the next one begin. Any number of times."""
+        self._timer.cancel()
+        free, self._free = self._free, None
+        if free is not None:
+            free.release()

@@ -9,9 +9,8 @@ import grpc
 import grpc.aio
 import pytest
 
-from oncelog_runtime.adapters.grpc.reading_turns import ReadingTurns
 from oncelog_runtime.adapters.grpc.server_context import ServerContext
-from oncelog_runtime.adapters.grpc.unary_requests import reads_request
+from oncelog_runtime.adapters.grpc.unary_requests import Arrivals, reads_request
 from oncelog_runtime.core.arriving_calls import ArrivingCalls
 
 
@@ -45,8 +44,12 @@ async def echo(data: bytes, _context: ServerContext) -> bytes:
     return data
 
 
+def arrivals_of(read: ArrivingCalls) -> Arrivals:
+    return Arrivals(ArrivingCalls(limit=10, limit_per_address=5), read)
+
+
 def begin(calls: ArrivingCalls, context: Context, timeout_ms: int = 0) -> asyncio.Task[bytes]:
-    call = reads_request(echo, calls, ReadingTurns(), timeout_ms)(None, cast("ServerContext", context))
+    call = reads_request(echo, arrivals_of(calls), timeout_ms)(None, cast("ServerContext", context))
     return asyncio.ensure_future(call)
 
 
@@ -80,7 +83,7 @@ async def test_a_request_that_has_arrived_takes_no_place_while_it_is_served() ->
 
     context = Context()
     context.request.set_result(b"")
-    assert await reads_request(serve, calls, ReadingTurns(), 0)(None, cast("ServerContext", context)) == b""
+    assert await reads_request(serve, arrivals_of(calls), 0)(None, cast("ServerContext", context)) == b""
     assert counts == [0]
 
 
@@ -112,3 +115,31 @@ async def test_a_call_whose_connection_is_gone_is_told_nothing() -> None:
     with pytest.raises(asyncio.CancelledError):
         await call
     assert (calls.count, context.status) == (0, None)
+
+
+@pytest.mark.asyncio
+async def test_who_waits_for_the_turn_of_his_connection_takes_no_place_of_those_that_are_read() -> None:
+    """Regression: three connections of one address with sixty calls each were refused, although nothing was slow."""
+    arrivals = arrivals_of(ArrivingCalls(limit=2, limit_per_address=2))
+    contexts = [Context(f"ipv4:10.0.0.1:{port}") for port in (1, 1, 1, 2)]
+    serve = reads_request(echo, arrivals, 0)
+    calls = [asyncio.ensure_future(serve(None, cast("ServerContext", context))) for context in contexts]
+    await turn()
+    assert [context.was_read for context in contexts] == [True, False, False, True]
+    for context in contexts:
+        context.request.set_result(b"there")
+    assert await asyncio.gather(*calls) == [b"there"] * 4
+    assert (arrivals.all.count, arrivals.read.count) == (0, 0)
+
+
+@pytest.mark.asyncio
+async def test_too_many_calls_that_wait_are_refused() -> None:
+    arrivals = Arrivals(ArrivingCalls(limit=2, limit_per_address=2), ArrivingCalls(limit=1, limit_per_address=1))
+    contexts = [Context() for _ in range(3)]
+    serve = reads_request(echo, arrivals, 0)
+    calls = [asyncio.ensure_future(serve(None, cast("ServerContext", context))) for context in contexts]
+    assert await calls[2] == b""
+    assert contexts[2].status == grpc.StatusCode.RESOURCE_EXHAUSTED
+    for context in contexts:
+        context.request.set_result(b"there")
+    assert await asyncio.gather(*calls[:2]) == [b"there"] * 2

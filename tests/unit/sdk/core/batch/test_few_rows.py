@@ -56,7 +56,7 @@ def changed(message: bytes, changes: list[tuple[int, int]]) -> bytes:
 CHANGES = st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), min_size=1, max_size=3)
 
 
-@given(ROWS, CHANGES, st.integers(-9, 9))
+@given(ROWS, CHANGES, st.integers(-9, 9) | st.integers(-400, 0))
 @settings(max_examples=2_000)
 def test_what_is_known_can_be_read(rows: Rows, changes: list[tuple[int, int]], cut: int) -> None:
     """Whatever a stranger makes of the bytes: a yes is one that pyarrow gives too, about the same records."""
@@ -95,6 +95,14 @@ def test_each_byte_of_the_metadata_is_looked_at(place: int) -> None:
 )
 def test_other_records_are_left_to_pyarrow(deltas: list[int], keys: list[bytes], values: list[bytes]) -> None:
     assert few_rows.encode(deltas, keys, values) is None
+
+
+@pytest.mark.parametrize("length", range(272 + 8 * 8 + 8))
+def test_a_message_that_is_cut_short_is_not_known(length: int) -> None:
+    """Regression: one that ended within the times of its records raised an error of `struct`."""
+    message = by_hand([(5, b"key", b"value")] * 8)
+    assert few_rows.check(message[:length], 8) is None
+    assert few_rows.read(message[:length], 8) is None
 
 
 def test_what_pyarrow_refuses_is_not_known() -> None:

@@ -47,13 +47,16 @@ def test_a_few_plain_records_are_read_without_pyarrow(rows: Rows) -> None:
     assert found == by_pyarrow(data, header)
 
 
-@given(ROWS, CHANGES)
+@given(ROWS, CHANGES, st.integers(0, 400))
 @settings(max_examples=1_000)
-def test_of_changed_bytes_it_says_what_pyarrow_says_or_nothing(rows: Rows, changes: list[tuple[int, int]]) -> None:
+def test_of_changed_bytes_it_says_what_pyarrow_says_or_nothing(
+    rows: Rows, changes: list[tuple[int, int]], cut: int
+) -> None:
     data = bytearray(batch(rows))
     for place, value in changes:
         data[hd.HEADER_BYTES + place % (len(data) - hd.HEADER_BYTES)] = value
-    sealed = hd.rewritten(read_header(batch(rows)), bytes(data[hd.HEADER_BYTES :]))
+    payload = bytes(data[hd.HEADER_BYTES : max(len(data) - cut, hd.HEADER_BYTES)])
+    sealed = hd.rewritten(read_header(batch(rows))._replace(uncompressed_length=len(payload)), payload)
     header = read_header(sealed)
     found = outcome(lambda: read_columns(sealed, header))
     assert found is None or found == by_pyarrow(sealed, header)
@@ -77,6 +80,13 @@ def test_what_is_no_small_plain_batch_is_left_to_pyarrow(monkeypatch: pytest.Mon
         encode_batch([None], [b"x" * 900], timestamps_ms=[1], codec=hd.CODEC_ZSTD, topic_id=TOPIC_ID, partition=0),
         encode_batch([None], [b"v"], timestamps_ms=[1], headers=[(("h", b""),)], topic_id=TOPIC_ID, partition=0),
     ):
+        assert read_columns(data, read_header(data)) is None
+
+
+def test_the_checksum_of_a_larger_batch_is_left_to_pyarrow_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regression: it was computed twice."""
+    monkeypatch.setattr(hd, "check_body", lambda *_: pytest.fail("the body was looked at"))
+    for data in (batch([(None, b"v", 1)] * 9), batch([(None, bytes(40_000), 1)])):
         assert read_columns(data, read_header(data)) is None
 
 

@@ -48,6 +48,21 @@ def test_a_participant_writes_under_its_own_id_and_the_driver_commits(cluster: F
     assert (header.producer_id != header.txn_producer_id, header.txn_producer_id, header.txn_no) == (True, 1, 9)
 
 
+def test_who_joins_once_more_renews_once(cluster: FakeCluster) -> None:
+    """Regression: the task that renewed first was never ended."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            participant = await client.join_transaction(SharedBatch("t", "run", "app", 4), lease_ms=150)
+            assert await participant.join() is participant
+            await participant.close()
+            renewed = cluster.count("RenewTransaction")
+            await asyncio.sleep(0.2)
+            assert cluster.count("RenewTransaction") == renewed
+
+    cluster.run(work)
+
+
 def test_a_participant_writes_many_records_in_one_call(cluster: FakeCluster) -> None:
     """Regression: the rows of a part went one `send` after the other."""
 
