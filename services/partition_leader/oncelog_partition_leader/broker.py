@@ -224,7 +224,7 @@ class Broker:
     async def start(self) -> None:
         """Listens, follows etcd, registers. Raises `MetadataUnavailableError` when it cannot register in time."""
         await self.ports.server.start()
-        await self._when_there_is_room(self._take_over_directory)
+        await self._take_over_directory()
         self.registration.announce(
             self.config.announced(self.ports.server.listening),
             self.config.rack,
@@ -254,17 +254,13 @@ class Broker:
             raise MetadataUnavailableError("the broker could not be registered in etcd") from None
 
     async def _take_over_directory(self) -> None:
-        """Raises `StorageError`; it may be called again then."""
-        await self.replicas.prepare()
-        self._held = held_logs(self.ports.disk, self.config.log_dir)
-        await self.custody.open()
-
-    async def _when_there_is_room(self, take_over: Callable[[], Awaitable[None]]) -> None:
         """Waits while the disk is full: who starts this process again could do no more. Raises `StorageError` for all else."""
         tries = 0
         while True:
             try:
-                return await take_over()
+                await self.replicas.prepare()
+                self._held = held_logs(self.ports.disk, self.config.log_dir)
+                return await self.custody.open()
             except StorageError as error:
                 if error.context.get("reason") != "full":
                     raise

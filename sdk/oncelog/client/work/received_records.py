@@ -20,7 +20,7 @@ from oncelog.v1 import channel_pb2 as ch
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from oncelog.core.batch.small_batch import Columns
+    from oncelog.core.batch.batch import Columns
 
     _Mine = tuple[Sequence[int], Columns, list[bool]]
     """The worker's records of a batch: offsets, columns, and which have expired."""

@@ -419,10 +419,12 @@ def row_at(batch: pa.RecordBatch, header: BatchHeader, offset: int) -> int:
     return int(batch.column(batch.num_columns - 1).to_numpy().searchsorted(distance))
 
 
-def columns_of(
-    batch: pa.RecordBatch, header: BatchHeader
-) -> tuple[list[bytes | None], list[bytes | None], list[int], list[DecodedHeaders]]:
-    """Keys, values, timestamps and headers of rows of a decoded batch, as Python's own."""
+Columns = tuple[list[bytes | None], list[bytes | None], list[int], list[DecodedHeaders]]
+"""Keys, values, timestamps and headers of records, as Python's own."""
+
+
+def columns_of(batch: pa.RecordBatch, header: BatchHeader) -> Columns:
+    """The columns of rows of a decoded batch."""
     keys, values = batch.column(1).to_pylist(), batch.column(2).to_pylist()
     times = timestamps_of(batch, header)
     if header.schema_id == hd.SCHEMA_PLAIN:

@@ -7,13 +7,9 @@ from __future__ import annotations
 
 from oncelog.core.batch import few_rows
 from oncelog.core.batch import header as hd
-from oncelog.core.batch.batch import MAX_UNCOMPRESSED_BYTES, check_deltas, check_header, decode_arrow
+from oncelog.core.batch.batch import MAX_UNCOMPRESSED_BYTES, Columns, check_deltas, check_header, decode_arrow
 from oncelog.core.batch.header import CODEC_NONE, BatchHeader
-from oncelog.core.batch.record import DecodedHeaders
 from oncelog.types import Buffer
-
-Columns = tuple[list[bytes | None], list[bytes | None], list[int], list[DecodedHeaders]]
-"""Keys, values, timestamps and headers of records."""
 
 
 def check_rows(data: Buffer, header: BatchHeader, *, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES) -> int:

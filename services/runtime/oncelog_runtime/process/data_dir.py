@@ -27,9 +27,9 @@ _WAITS: Final = {
 
 
 async def take(lock: Callable[[], None], clock: WallClock, directory: str) -> None:
-    """Returns when `lock` succeeds; it raises `StorageError` (reason locked) while another process has the directory.
+    """Returns when `lock` succeeds; it raises `StorageError`, with the reason `locked` while another process has the directory.
 
-    Raises the last error of `lock`: another reason at once, `locked` after `LOCK_WAIT_MS`.
+    Raises the last error of `lock`: `locked` after `LOCK_WAIT_MS`, `full` never, another reason at once.
     """
     deadline_ms = clock.monotonic_ms() + LOCK_WAIT_MS
     said: set[str] = set()
@@ -43,5 +43,6 @@ async def take(lock: Callable[[], None], clock: WallClock, directory: str) -> No
                 raise
         if reason not in said:
             said.add(reason)
-            _log.warning(_WAITS[reason], extra={"data_dir": directory})
+            bound = {"wait_ms": LOCK_WAIT_MS} if reason == "locked" else {}
+            _log.warning(_WAITS[reason], extra={"data_dir": directory, **bound})
         await asyncio.sleep(_RETRY_S)

@@ -185,7 +185,8 @@ class Rot:
 
 
 class SimDisk:
-    """Implements `oncelog_runtime.ports.Disk`. `capacity` is in bytes; `plan` may be replaced while running.
+    """Implements `oncelog_runtime.ports.Disk`. `capacity` is in bytes, and a full disk takes no new folder; `plan` may be
+    replaced while running.
 
     It has some 40 methods: those of the port, one for each fault of a disk, and questions for checkers.
     """

@@ -107,7 +107,7 @@ class Participant(StaysHere, Generic[Key, Value]):
     # ------------------------------------------------------------ life
 
     async def join(self) -> Participant[Key, Value]:
-        """Joins; look at `already_committed` before you write. It may join again; the lease is renewed once then.
+        """Joins; look at `already_committed` before you write. A second call joins again, and takes over the renewing.
 
         Raises `ProducerFencedError` (a newer run owns the id), `BatchRolledBackError`, `TxnEndedError`, and
         `IllegalStateError` when it is closed meanwhile.

@@ -101,6 +101,7 @@ class ServerOptions:
     """Per listener, from one address or of one principal."""
     max_unary_calls: int = 1024
     max_unary_calls_per_peer: int = 512
+    """Also the limit of one address's calls whose request has not arrived, be it read or not."""
     max_arriving_calls: int = 1024
     """Unary calls whose request is read and has not arrived completely, per listener."""
     max_arriving_calls_per_address: int = 128

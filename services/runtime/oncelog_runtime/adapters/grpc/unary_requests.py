@@ -7,8 +7,8 @@ the first one is read. On the wire these are the same.
 Rule 1: `core.arriving_calls` decides, of all calls without a request and of those whose request is being read. A refused call
         costs an answer, and gRPC throws away the rest of its request.
 Rule 2: a request arrives within a time limit, however small it is, and keeps its place no longer.
-Rule 3: the requests of one connection begin to be read one after the other (`reading_turns`), so that what one client sends at
-        once does not stop the bytes of others. The time limit counts from the beginning of the call.
+Rule 3: the requests of one connection begin to be read one after the other (`reading_turns`), since what one client sends at
+        once stops the bytes of all others. The time limit counts from the beginning of the call.
 Rule 4: a call that ends without a request is refused by name; one whose connection is gone ends silently.
 """
 
@@ -32,7 +32,9 @@ Serve = Callable[[bytes, ServerContext], Awaitable[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Shared by the calls of one listener while their requests arrive. `read`: the bound of those that are being read."""
+    """Shared by the calls of one listener while their requests arrive. `all` bounds the calls without a request, with those
+    that wait for their turn; `read` those whose request is being read.
+    """
 
     all: ArrivingCalls
     read: ArrivingCalls

@@ -78,6 +78,28 @@ async def test_a_request_that_does_not_end_gives_its_turn_away(monkeypatch: pyte
 
 
 @pytest.mark.asyncio
+async def test_a_turn_lasts_longer_the_more_requests_are_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_turns, "TURN_S", 0.001)
+    lasted: list[float] = []
+
+    class Turn(reading_turns._Turn):
+        def __init__(self, free: asyncio.Lock, lasts_s: float) -> None:
+            lasted.append(round(lasts_s / reading_turns.TURN_S))
+            super().__init__(free, lasts_s)
+
+    monkeypatch.setattr(reading_turns, "_Turn", Turn)
+    calls = Calls()
+    for name in ("first", "second", "third"):
+        await calls.begin(name)
+        await calls.has_begun(name)
+    for name in ("first", "second"):
+        await calls.end(name)
+    await calls.begin("fourth")
+    await calls.has_begun("fourth")
+    assert lasted == [1, 2, 3, 2]
+
+
+@pytest.mark.asyncio
 async def test_a_call_that_is_read_beyond_its_turn_has_none_to_pass_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading_turns, "TURN_S", 0.001)
     calls = Calls()

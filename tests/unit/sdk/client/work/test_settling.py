@@ -8,12 +8,13 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.home.context import now_ms
+from oncelog.client.produce.producer import Producer
 from oncelog.client.work.message import ChannelMessage
 from oncelog.client.work.worker import Worker
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster, Lost
 from tests.unit.sdk.client.reading import append
 from tests.unit.sdk.client.work.fake_channels import CHANNEL, FakeChannels
-from tests.unit.sdk.client.work.working import at_work, received
+from tests.unit.sdk.client.work.working import at_work, at_work_with_a_producer, received
 
 
 def test_many_are_settled_in_one_call_with_one_item(cluster: FakeCluster, channels: FakeChannels) -> None:
@@ -121,23 +122,18 @@ def test_a_transaction_that_commits_settles_and_one_that_aborts_brings_it_again(
     append(cluster, [b"0", b"1"])
     append(cluster, [b"2"], partition=1)
 
-    async def whole(_: FakeCluster) -> None:
-        async with (
-            cluster.client() as client,
-            client.producer(transactional_id="t") as producer,
-            client.worker(TOPIC, channel=CHANNEL) as worker,
-        ):
-            got = await received(worker, 3)
-            async with producer.transaction() as txn:
-                await txn.ack(got[0])
-                await txn.ack(got[1:])
-                assert {message.state for message in got} == {"settled"}
-                assert worker.in_flight == 0
-                with pytest.raises(errors.IllegalStateError):
-                    await got[0].ack()
-            channels.end_transaction(txn.txn_no, is_committed=True)
+    async def work(worker: Worker, producer: Producer) -> None:
+        got = await received(worker, 3)
+        async with producer.transaction() as txn:
+            await txn.ack(got[0])
+            await txn.ack(got[1:])
+            assert {message.state for message in got} == {"settled"}
+            assert worker.in_flight == 0
+            with pytest.raises(errors.IllegalStateError):
+                await got[0].ack()
+        channels.end_transaction(txn.txn_no, is_committed=True)
 
-    cluster.run(whole)
+    at_work_with_a_producer(cluster, work)
     assert (channels.settled(0), channels.settled(1)) == ([0, 1], [0])
     asked = [request for request in channels.settlements if request.HasField("transaction")]
     assert {(r.transaction.transactional_id, r.transaction.txn_no) for r in asked} == {("t", 1)}
@@ -146,25 +142,20 @@ def test_a_transaction_that_commits_settles_and_one_that_aborts_brings_it_again(
 def test_a_refused_acknowledgement_fails_the_transaction(cluster: FakeCluster, channels: FakeChannels) -> None:
     append(cluster, [b"0", b"1"])
 
-    async def whole(_: FakeCluster) -> None:
-        async with (
-            cluster.client() as client,
-            client.producer(transactional_id="t") as producer,
-            client.worker(TOPIC, channel=CHANNEL) as worker,
-        ):
-            got = await received(worker, 2)
-            channels.parts[0].entries[1].worker = "another"
-            txn = await producer.begin_transaction()
-            with pytest.raises(errors.NotOwnerError):
-                await txn.ack(got)
-            assert [message.state for message in got] == ["held", "lost"]
-            with pytest.raises(errors.NotOwnerError):
-                await txn.commit()
-            await txn.abort()
-            assert txn.outcome == "aborted"
-            await got[0].ack()
+    async def work(worker: Worker, producer: Producer) -> None:
+        got = await received(worker, 2)
+        channels.parts[0].entries[1].worker = "another"
+        txn = await producer.begin_transaction()
+        with pytest.raises(errors.NotOwnerError):
+            await txn.ack(got)
+        assert [message.state for message in got] == ["held", "lost"]
+        with pytest.raises(errors.NotOwnerError):
+            await txn.commit()
+        await txn.abort()
+        assert txn.outcome == "aborted"
+        await got[0].ack()
 
-    cluster.run(whole)
+    at_work_with_a_producer(cluster, work)
     assert channels.settled() == [0]
 
 
@@ -172,18 +163,13 @@ def test_an_acknowledgement_in_a_transaction_follows_a_new_leader(cluster: FakeC
     append(cluster, [b"0"])
     cluster.fail("Settle", Lost(), errors.NetworkError())
 
-    async def whole(_: FakeCluster) -> None:
-        async with (
-            cluster.client(request_timeout_ms=100) as client,
-            client.producer(transactional_id="t") as producer,
-            client.worker(TOPIC, channel=CHANNEL) as worker,
-        ):
-            (message,) = await received(worker, 1)
-            async with producer.transaction() as txn:
-                await txn.ack(message)
-            assert txn.outcome == "committed"
+    async def work(worker: Worker, producer: Producer) -> None:
+        (message,) = await received(worker, 1)
+        async with producer.transaction() as txn:
+            await txn.ack(message)
+        assert txn.outcome == "committed"
 
-    cluster.run(whole)
+    at_work_with_a_producer(cluster, work, request_timeout_ms=100)
     assert len([r for r in channels.settlements if r.HasField("transaction")]) == 2
 
 
@@ -193,20 +179,15 @@ def test_an_acknowledgement_whose_outcome_is_not_known_fails_the_transaction(
     append(cluster, [b"0"])
     cluster.fail("Settle", *(errors.NetworkError() for _ in range(100)))
 
-    async def whole(_: FakeCluster) -> None:
-        async with (
-            cluster.client(default_api_timeout_ms=500) as client,
-            client.producer(transactional_id="t") as producer,
-            client.worker(TOPIC, channel=CHANNEL) as worker,
-        ):
-            (message,) = await received(worker, 1)
-            txn = await producer.begin_transaction()
-            with pytest.raises(errors.NetworkError):
-                await txn.ack(message)
-            await txn.abort()
-            assert (txn.outcome, message.state, worker.in_flight) == ("aborted", "lost", 0)
+    async def work(worker: Worker, producer: Producer) -> None:
+        (message,) = await received(worker, 1)
+        txn = await producer.begin_transaction()
+        with pytest.raises(errors.NetworkError):
+            await txn.ack(message)
+        await txn.abort()
+        assert (txn.outcome, message.state, worker.in_flight) == ("aborted", "lost", 0)
 
-    cluster.run(whole)
+    at_work_with_a_producer(cluster, work, default_api_timeout_ms=500)
 
 
 def test_a_word_about_a_partition_without_a_leader_ends_at_its_deadline(
@@ -236,30 +217,25 @@ def test_an_acknowledgement_that_is_cancelled_in_a_transaction_fails_it(
 ) -> None:
     append(cluster, [b"0"])
 
-    async def whole(_: FakeCluster) -> None:
-        async with (
-            cluster.client() as client,
-            client.producer(transactional_id="t") as producer,
-            client.worker(TOPIC, channel=CHANNEL) as worker,
-        ):
-            (message,) = await received(worker, 1)
+    async def work(worker: Worker, producer: Producer) -> None:
+        (message,) = await received(worker, 1)
 
-            async def silent(*_: object) -> object:
-                await asyncio.sleep(0 if in_a_pause else 60)
-                raise errors.NetworkError()
+        async def silent(*_: object) -> object:
+            await asyncio.sleep(0 if in_a_pause else 60)
+            raise errors.NetworkError()
 
-            cluster._Settle = silent  # type: ignore[attr-defined]
-            txn = await producer.begin_transaction()
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.5):
-                    await txn.ack(message)
-            assert (message.state, worker.in_flight) == ("lost", 0)
-            with pytest.raises(errors.TransactionAbortableError, match="cancelled"):
-                await txn.commit()
-            cluster._Settle = channels._Settle  # type: ignore[attr-defined]
-            await txn.abort()
+        cluster._Settle = silent  # type: ignore[attr-defined]
+        txn = await producer.begin_transaction()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await txn.ack(message)
+        assert (message.state, worker.in_flight) == ("lost", 0)
+        with pytest.raises(errors.TransactionAbortableError, match="cancelled"):
+            await txn.commit()
+        cluster._Settle = channels._Settle  # type: ignore[attr-defined]
+        await txn.abort()
 
-    cluster.run(whole)
+    at_work_with_a_producer(cluster, work)
 
 
 def test_a_record_that_comes_again_while_it_is_acknowledged_in_a_transaction_fails_it(
@@ -268,29 +244,24 @@ def test_a_record_that_comes_again_while_it_is_acknowledged_in_a_transaction_fai
     """The old leader hangs, and the new one delivers the record once more: it would be processed twice."""
     append(cluster, [b"0"])
 
-    async def whole(_: FakeCluster) -> None:
-        async with (
-            cluster.client(request_timeout_ms=3_000) as client,
-            client.producer(transactional_id="t") as producer,
-            client.worker(TOPIC, channel=CHANNEL) as worker,
-        ):
-            (message,) = await received(worker, 1)
+    async def work(worker: Worker, producer: Producer) -> None:
+        (message,) = await received(worker, 1)
 
-            async def hangs(*_: object) -> object:
-                channels.fail_over(0, BROKERS[1])
-                await worker._metadata.refresh(now_ms() + 1_000)
-                await asyncio.sleep(2)
-                raise errors.NetworkError()
+        async def hangs(*_: object) -> object:
+            channels.fail_over(0, BROKERS[1])
+            await worker._metadata.refresh(now_ms() + 1_000)
+            await asyncio.sleep(2)
+            raise errors.NetworkError()
 
-            cluster._Settle = hangs  # type: ignore[attr-defined]
-            txn = await producer.begin_transaction()
-            with pytest.raises(errors.NotOwnerError):
-                await txn.ack(message)
-            cluster._Settle = channels._Settle  # type: ignore[attr-defined]
-            await txn.abort()
-            assert message.state == "lost"
+        cluster._Settle = hangs  # type: ignore[attr-defined]
+        txn = await producer.begin_transaction()
+        with pytest.raises(errors.NotOwnerError):
+            await txn.ack(message)
+        cluster._Settle = channels._Settle  # type: ignore[attr-defined]
+        await txn.abort()
+        assert message.state == "lost"
 
-    cluster.run(whole)
+    at_work_with_a_producer(cluster, work, request_timeout_ms=3_000)
 
 
 def test_one_failure_leaves_the_others_done(cluster: FakeCluster, channels: FakeChannels) -> None:

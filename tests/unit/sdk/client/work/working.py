@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from oncelog.client.produce.producer import Producer
 from oncelog.client.work.message import ChannelMessage
 from oncelog.client.work.worker import Worker
 from tests.unit.sdk.client.fake_cluster import TOPIC, FakeCluster
@@ -22,6 +23,22 @@ def at_work(cluster: FakeCluster, work: Work, client: dict[str, Any] | None = No
             made.worker(TOPIC, channel=CHANNEL, **options) as worker,
         ):
             await work(worker)
+
+    cluster.run(whole)
+
+
+def at_work_with_a_producer(
+    cluster: FakeCluster, work: Callable[[Worker, Producer], Awaitable[None]], **client: Any
+) -> None:
+    """Runs `work(worker, producer)`; the producer is transactional."""
+
+    async def whole(_: FakeCluster) -> None:
+        async with (
+            cluster.client(**client) as made,
+            made.producer(transactional_id="t") as producer,
+            made.worker(TOPIC, channel=CHANNEL) as worker,
+        ):
+            await work(worker, producer)
 
     cluster.run(whole)
 
