@@ -15,7 +15,7 @@ import pyarrow as pa
 from oncelog.client.client import Client
 
 RECORD_BYTES = 100
-_BYTES_PER_ROW = RECORD_BYTES + 16  # value offset, key offset, timestamp
+BYTES_PER_ROW = RECORD_BYTES + 16  # value offset, key offset, timestamp
 IN_FLIGHT = 16
 
 
@@ -40,7 +40,7 @@ class ProduceResult:
 
 def rows_of(batch_bytes: int) -> Any:
     """An Arrow batch of 100-byte values that encodes to about `batch_bytes`."""
-    count = max(1, batch_bytes // _BYTES_PER_ROW)
+    count = max(1, batch_bytes // BYTES_PER_ROW)
     data = os.urandom(RECORD_BYTES * count)
     values = [data[i * RECORD_BYTES : (i + 1) * RECORD_BYTES] for i in range(count)]
     return pa.record_batch({"value": pa.array(values, pa.binary())})
@@ -66,7 +66,7 @@ async def throughput(servers: str, topic: str, batch_bytes: int, batches: int, *
         await run(max(4, batches // 10))
         seconds = await run(batches)
     records = rows.num_rows * batches
-    return ProduceResult(records * _BYTES_PER_ROW / seconds / 1e6, records / seconds)
+    return ProduceResult(records * BYTES_PER_ROW / seconds / 1e6, records / seconds)
 
 
 async def single_records(servers: str, topic: str, count: int, **options: Any) -> ProduceResult:

@@ -11,7 +11,8 @@ are up all the time; the sides take turns, round by round. Printed for each side
     k messages/s    of a backlog of `--records` messages of 100 bytes through 1 and 8 workers; `single`: each message is
                     acknowledged by itself, up to 100 in flight for each worker (Kafka's: see `kafka_share`); `batched`:
                     what was taken together
-    idle, p50, p99  milliseconds from sending one message until a worker has it, one after the other
+    idle, p50, p99  milliseconds from sending one message until a worker has it, one after the other, on a machine that has
+                    come to rest: before the backlogs, since servers write for a while behind those
     memory          bytes of the brokers for each message in flight: 20,000 of them are held by one worker
 
 A side whose program is not there is left out, and the report says so. Run it on a machine that does nothing else.
@@ -47,6 +48,7 @@ IN_FLIGHT: Final = 100
 _HELD: Final = 20_000
 _SIZE: Final = 100
 _STALLED_S: Final = 60.0
+_REST_S: Final = 10.0
 JARS: Final = (
     "a folder with the jars of org.apache.kafka:kafka_2.13 and :kafka-tools (4.2 or later) and of all that they depend on, "
     "as `mvn dependency:copy-dependencies` lays them down"
@@ -217,14 +219,15 @@ async def held_bytes(ours: Ours) -> float:
 
 async def round_of(queue: Queue, records: int, found: dict[tuple[str, str], list[float]]) -> None:
     """Measures one side once."""
+    await asyncio.sleep(_REST_S)
+    late = await idle_ms(queue, 300)
+    found["idle, p50 ms", queue.name].append(late[len(late) // 2])
+    found["idle, p99 ms", queue.name].append(late[len(late) * 99 // 100])
     for workers in (1, 8):
         for single in (True, False):
             name = f"{workers} worker{'s' * (workers > 1)}, {'single' if single else 'batched'} acks, k messages/s"
             seconds = await backlog_s(queue, workers, records, single=single)
             found[name, queue.name].append(records / seconds / 1000)
-    late = await idle_ms(queue, 300)
-    found["idle, p50 ms", queue.name].append(late[len(late) // 2])
-    found["idle, p99 ms", queue.name].append(late[len(late) * 99 // 100])
 
 
 async def peers(args: argparse.Namespace, folder: Path, stack: contextlib.AsyncExitStack) -> list[Queue]:
