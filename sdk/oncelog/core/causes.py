@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from oncelog.errors import (
+    IllegalStateError,
     InvalidResponseError,
     NetworkError,
     NotEnoughReplicasError,
@@ -30,6 +31,11 @@ def again(error: OncelogError) -> OncelogError:
     repeated = type(error)(error.message, retry_after_ms=error.retry_after_ms)
     repeated.context = dict(error.context)
     return because(repeated, error)
+
+
+def report_this(consequence: str, defect: BaseException, kind: type[OncelogError] = IllegalStateError) -> OncelogError:
+    """A defect of ours as an error for its caller; `consequence` says what follows from it, and what to do."""
+    return because(kind(f"{consequence}, and report this: {defect!r}"), defect)
 
 
 def told_of(error: OncelogError, topic: str, partition: int) -> str:

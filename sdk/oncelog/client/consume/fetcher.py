@@ -8,6 +8,7 @@ Rule 4: a failure that will not pass, or has not passed for `default_api_timeout
 Rule 5: an answer that breaks the protocol (`core/consume/fetch_answer.py`) is such a failure, and nothing of it is used.
 Rule 6: a consumer that names its rack asks a follower there instead of the leader, as long as that one answers
         (`core/consume/near_replica.py`).
+Rule 7: a defect of ours is such a failure too: no reader waits for records that nothing asks for.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from oncelog.client.home.context import Context, now_ms
 from oncelog.client.routing.metadata import Metadata
 from oncelog.client.routing.offset_lookup import isolation
 from oncelog.config import ConsumerConfig
+from oncelog.core.causes import report_this
 from oncelog.core.consume.consumer import Aborted, AbortedByName, Cursor, by_name
 from oncelog.core.consume.fetch_answer import Bounds, check_bounds, check_extent
 from oncelog.core.consume.near_replica import Replica
@@ -231,16 +233,16 @@ class Fetcher:
     async def _fetch(self, address: str, is_follower: bool, asked: list[tuple[Cursor, int]]) -> None:
         most_ms = _CROWDED_WAIT_MS if self._calls[address] > _CROWDED_CALLS else self._config.fetch_max_wait_ms
         wait_ms = min(self._config.fetch_max_wait_ms, most_ms)
-        request = self._request([cursor for cursor, _ in asked], wait_ms, is_follower)
         patience_ms = self._context.config.request_timeout_ms
         timeout_ms = wait_ms + (min(patience_ms, _FOLLOWER_PATIENCE_MS) if is_follower else patience_ms)
         asked_ms = now_ms()
         try:
+            request = self._request([cursor for cursor, _ in asked], wait_ms, is_follower)
             reply, payload = await methods.FETCH.call(self._context.transport, address, request, timeout_ms)
-        except errors.OncelogError as error:
+        except Exception as error:
             for cursor, generation in asked:
                 if cursor.generation == generation:
-                    self._failed(cursor, error)
+                    self._failed(cursor, _named(error))
             return
         self._take(address, asked, request, reply, memoryview(payload))
         least_ms = min(wait_ms, _LEAST_WAIT_MS)
@@ -296,8 +298,8 @@ class Fetcher:
                         "the broker's answer does not fit the question", broker=address, offset=question.fetch_offset
                     )
                 self._take_one(address, cursor, question, *found)
-            except errors.OncelogError as error:
-                self._failed(cursor, error)
+            except Exception as error:
+                self._failed(cursor, _named(error))
 
     def _take_one(
         self,
@@ -427,3 +429,10 @@ class Fetcher:
                 self._deliver(cursor, errors.UnknownTopicError.named(cursor.partition.topic))
 
         self._metadata.request_refresh().add_done_callback(look)
+
+
+def _named(error: Exception) -> errors.OncelogError:
+    """Rule 7."""
+    if isinstance(error, errors.OncelogError):
+        return error
+    return report_this("a defect of ours keeps this partition from being read: seek behind its position", error)

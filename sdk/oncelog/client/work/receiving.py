@@ -11,6 +11,7 @@ Rule 5: a request names the partitions that its broker led when it was sent. Whe
         stands, that request is ended by a newer one that allows nothing, and the next one names them all.
 Rule 6: a process that was frozen may have been given up by its brokers, whatever its records' deadlines say: what it has not
         handed out by then is not handed out any more.
+Rule 7: a defect of ours ends the worker with an error that says so: no reader waits for records that nothing asks for.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from oncelog.client.work.message import ChannelMessage, Settles
 from oncelog.client.work.partitions import Partitions
 from oncelog.client.work.received_records import Answer, AnswerReader, Received
 from oncelog.config import SKIP, WorkerConfig
+from oncelog.core.causes import report_this
 from oncelog.core.work.deadlines import given_at_ms, is_unheard
 from oncelog.core.work.holding import Held, Holding
 from oncelog.core.work.message_states import MessageIncident, MessageState
@@ -187,8 +189,8 @@ class Receiver:
             del self._empty[broker]
         if broker not in self._tasks.values():
             self._named.pop(broker, None)
-        if not task.cancelled():
-            task.result()  # a defect of ours goes to the loop's exception handler
+        if not task.cancelled() and (defect := task.exception()) is not None:
+            self._crashed(defect)
         self.kick()
 
     async def _call(self, grant: Grant, partitions: list[int]) -> tuple[ch.ReceiveReply, Buffer]:
@@ -344,6 +346,10 @@ class Receiver:
                 self._is_checking = False
 
         self._spawn(look())
+
+    def _crashed(self, defect: BaseException) -> None:
+        """Rule 7."""
+        self._end(report_this("the worker failed, and asks for nothing more: close it, make a new one", defect))
 
     def _end(self, error: errors.OncelogError) -> None:
         """Nothing comes any more."""

@@ -7,6 +7,7 @@ Rule 2: a call whose outcome is not known is repeated until `default_api_timeout
         (`judge_at_new_leader`).
 Rule 3: a word ends once: done, refused with its reason, or unknown. Records that are not this worker's any more are a
         `NotOwnerError`, and their worker's account is closed.
+Rule 4: a defect of ours ends the words of its call as unknown: no caller waits for a fate that never comes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from oncelog import errors
 from oncelog.client.home.context import Context, now_ms
 from oncelog.client.work.channel_lookup import ChannelId
 from oncelog.client.work.partitions import Partitions
+from oncelog.core.causes import report_this
 from oncelog.core.work.holding import Held, Holding
 from oncelog.core.work.message_states import MessageIncident, MessageState
 from oncelog.core.work.settlements import (
@@ -79,7 +81,7 @@ class _Waiting:
 class _Word:
     """One record's, on its way."""
 
-    __slots__ = ("deadline_ms", "held", "may_be_copy", "said", "trace", "waiting")
+    __slots__ = ("deadline_ms", "held", "is_over", "may_be_copy", "said", "trace", "waiting")
 
     def __init__(self, held: Held, said: Said, waiting: _Waiting, deadline_ms: int, trace: str) -> None:
         self.held = held
@@ -89,6 +91,13 @@ class _Word:
         self.trace = trace
         """The context of the span to which its calls belong; empty: none is traced."""
         self.may_be_copy = False
+        self.is_over = False
+
+    def ended(self, error: errors.OncelogError | None) -> None:
+        """Tells its caller, once."""
+        if not self.is_over:
+            self.is_over = True
+            self.waiting.ended(error)
 
 
 class Settler:
@@ -242,26 +251,25 @@ class Settler:
             self._idle.set()
 
     async def _send(self, address: str, words: list[_Word]) -> None:
-        items = items_of((word.held.place, word.said) for word in words)
         deadline_ms = max(word.deadline_ms for word in words)
         sent_ms = now_ms()
         if self._is_traced:
             work_for([word.trace for word in words])
         try:
+            items = items_of((word.held.place, word.said) for word in words)
             reply = await self._call(address, [_item(item) for item in items], deadline_ms)
+            self._attempts = 0
+            self._read(words, reply, sent_ms)
         except asyncio.CancelledError:
-            for word in words:
-                self._end(word, errors.IllegalStateError(f"the worker was closed: {_NOT_KNOWN}"))
+            self._end_all(words, errors.IllegalStateError(f"the worker was closed: {_NOT_KNOWN}"))
             raise
         except errors.OncelogError as error:
             if error.retriable:
                 self._try_later(words, error)
             else:
-                for word in words:
-                    self._end(word, error)
-            return
-        self._attempts = 0
-        self._read(words, reply, sent_ms)
+                self._end_all(words, error)
+        except Exception as defect:
+            self._end_all(words, report_this(f"a defect of ours: {_NOT_KNOWN}", defect))
 
     async def _call(self, address: str, items: list[ch.Settlement], deadline_ms: int, **more: Any) -> ch.SettleReply:
         request = ch.SettleRequest(
@@ -309,7 +317,7 @@ class Settler:
             self._over(word.held)
             if word.said.verdict in (Verdict.ACK, Verdict.REJECT):
                 self._drop_copy(word.held)
-        word.waiting.ended(None)
+        word.ended(None)
 
     def _drop_copy(self, settled: Held) -> None:
         """Strikes off the same record where it has come again, and waits to be handed out: its leader had opened the channel
@@ -324,14 +332,20 @@ class Settler:
         word.held.is_touched = False
         word.held.moves(MessageIncident.TAKEN_AWAY)
         self._over(word.held)
-        word.waiting.ended(_not_owner(word.held.place))
+        word.ended(_not_owner(word.held.place))
 
     def _end(self, word: _Word, error: errors.OncelogError) -> None:
         """It was not done, or that is not known: the caller may say it again."""
         word.held.is_touched = False
         if word.said.verdict is not Verdict.TOUCH:
             word.held.moves(MessageIncident.REFUSED)
-        word.waiting.ended(error)
+        word.ended(error)
+
+    def _end_all(self, words: list[_Word], error: errors.OncelogError) -> None:
+        """Ends the words of a call that have no end yet and are not tried again."""
+        for word in words:
+            if not word.is_over and word not in self._queue:
+                self._end(word, error)
 
     def _try_later(self, words: list[_Word], error: errors.OncelogError) -> None:
         """Rule 2."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from oncelog.config import ProducerConfig
 from oncelog.core.batch.identity import Identity
-from oncelog.core.causes import because
+from oncelog.core.causes import report_this
 from oncelog.core.produce import obstacles
 from oncelog.core.produce.accumulator import Accumulator, Batch, Home
 from oncelog.core.produce.actions import Acknowledged, Action, Facts, Failed
@@ -128,8 +128,8 @@ class Deliveries:
     def crash(self, error: BaseException) -> None:
         """A defect of ours ends this producer, so that nothing waits for an outcome that never comes."""
         kind = InvalidTxnStateError if self.identities.is_in_transaction else IllegalStateError
-        message = f"the producer failed, and writes nothing more: close it, make a new one, and report this: {error!r}"
-        defect = self.failure = because(kind(message), error)
+        consequence = "the producer failed, and writes nothing more: close it, make a new one"
+        defect = self.failure = report_this(consequence, error, kind)
         self.drop(lambda batch: obstacles.crashed(batch, defect))
 
     # ------------------------------------------------------------ obstacles

@@ -15,6 +15,7 @@ from typing import Final
 from oncelog import errors
 from oncelog.client.home.context import Context, now_ms
 from oncelog.client.routing.calls import Caller
+from oncelog.core.causes import report_this
 from oncelog.core.consume.membership import (
     Heartbeat,
     HeartbeatAnswer,
@@ -127,6 +128,9 @@ class GroupMember:
             self.membership.answered(call, answer_of(reply))
         except errors.OncelogError as error:
             self.membership.failed(call, error, now_ms())
+        except Exception as defect:  # else no heartbeat follows, and the reader waits for partitions that never come
+            named = report_this("this member of the group failed: close the consumer, make a new one", defect)
+            self.membership.failed(call, named, now_ms())
         self.stir()
         self._news()
 

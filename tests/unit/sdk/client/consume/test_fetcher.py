@@ -48,6 +48,28 @@ def test_a_new_leader_is_followed(cluster: FakeCluster) -> None:
     cluster.run(work)
 
 
+@pytest.mark.parametrize("place", ["Fetcher._request", "check_extent"])
+def test_a_defect_of_ours_is_told_to_the_reader_and_then_tried_again(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Else nothing asks for this partition any more, and the reader waits in vain."""
+
+    def breaks(*_: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0])
+            with monkeypatch.context() as patched:
+                patched.setattr(f"oncelog.client.consume.fetcher.{place}", breaks)
+                with pytest.raises(errors.IllegalStateError, match=r"report this.*ZeroDivisionError") as told:
+                    await consumer.getmany(timeout_ms=60_000)
+                assert told.value.context["partition"] == "0"
+            assert len(await consumer.getmany(timeout_ms=60_000)) == 5
+
+    cluster.run(work)
+
+
 @pytest.mark.parametrize("fault", [errors.NetworkError(), errors.NetworkError(refused="true"), errors.StorageError()])
 def test_passing_faults_are_not_seen(cluster: FakeCluster, fault: errors.OncelogError) -> None:
     cluster.fail("Fetch", fault, fault)

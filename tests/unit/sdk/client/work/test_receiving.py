@@ -9,6 +9,7 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.work.message import ChannelMessage
+from oncelog.client.work.received_records import AnswerReader
 from oncelog.client.work.worker import Worker
 from oncelog.core.work.holding import Held, Holding
 from tests.unit.sdk.client.fake_cluster import BROKERS, FakeCluster
@@ -96,6 +97,24 @@ def test_a_batch_that_cannot_be_read_is_told_once(cluster: FakeCluster, channels
     async def work(worker: Worker) -> None:
         with pytest.raises(errors.CorruptMessageError):
             await worker.getmany(timeout_ms=1_000)
+
+    at_work(cluster, work)
+
+
+def test_a_defect_of_ours_ends_the_worker_for_every_reader(
+    cluster: FakeCluster, channels: FakeChannels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else nothing asks this broker any more, and readers wait for records that never come."""
+
+    def breaks(*_: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    async def work(worker: Worker) -> None:
+        monkeypatch.setattr(AnswerReader, "read", breaks)
+        append(cluster, [b"0"])
+        for _ in range(2):
+            with pytest.raises(errors.IllegalStateError, match=r"report this.*ZeroDivisionError\('a defect'\)"):
+                await worker.getmany(timeout_ms=60_000)
 
     at_work(cluster, work)
 

@@ -9,6 +9,7 @@ import pytest
 from oncelog import errors
 from oncelog.client.home.context import now_ms
 from oncelog.client.produce.producer import Producer
+from oncelog.client.work import settling
 from oncelog.client.work.message import ChannelMessage
 from oncelog.client.work.worker import Worker
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster, Lost
@@ -290,6 +291,32 @@ def test_a_definite_refusal_leaves_the_message_with_the_caller(cluster: FakeClus
         await message.ack()
 
     at_work(cluster, work)
+
+
+@pytest.mark.parametrize("place", ["items_of", "judge"], ids=["before the call", "after it"])
+def test_a_defect_of_ours_leaves_the_message_with_the_caller(
+    cluster: FakeCluster, channels: FakeChannels, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Else who said it waits for a fate that never comes."""
+    append(cluster, [b"0", b"1"])
+
+    def breaks(*_: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    async def work(worker: Worker) -> None:
+        got: list[ChannelMessage] = []
+        while len(got) < 2:
+            got += await worker.getmany()
+        with monkeypatch.context() as patched:
+            patched.setattr(settling, place, breaks)
+            with pytest.raises(errors.IllegalStateError, match=r"report this.*ZeroDivisionError"):
+                await asyncio.wait_for(worker.ack(got), 5)
+        assert [message.state for message in got] == ["held"] * 2
+        if place == "items_of":  # else the broker has done it
+            await worker.ack(got)
+
+    at_work(cluster, work)
+    assert channels.settled() == [0, 1]
 
 
 def test_nothing_is_settled_at_once(cluster: FakeCluster, channels: FakeChannels) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from oncelog import errors
@@ -81,6 +84,27 @@ def test_a_lost_call_is_sent_again_and_the_member_reads_on() -> None:
                 await consumer.getmany(timeout_ms=INTERVAL_MS)
                 assert len(consumer.assignment()) == 1
             assert len({beat.member_id for beat in group.heartbeats}) == 1
+
+
+def test_a_defect_of_ours_is_told_to_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = FakeCluster()
+
+    def breaks(_: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    @in_group(cluster, 0)
+    async def _(group: ScriptedGroup, client: Client) -> None:
+        async with member(client) as consumer:
+            await consumer.getmany(timeout_ms=1_000)
+            monkeypatch.setattr("oncelog.client.consume.group.group_member.answer_of", breaks)
+            with pytest.raises(errors.IllegalStateError, match=r"report this.*ZeroDivisionError"):
+                await asyncio.wait_for(_read_on(consumer), 60)
+            monkeypatch.undo()
+
+
+async def _read_on(consumer: Any) -> None:
+    while True:
+        await consumer.getmany(timeout_ms=1_000)
 
 
 def test_a_newer_heartbeat_cancels_the_one_that_waits() -> None:
