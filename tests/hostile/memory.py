@@ -2,7 +2,7 @@
 
 A cluster of one broker is started; a stranger at its client listener, without a name, tries
 
-    unread        one envelope of a few KB asks for 100 answers of 55 MiB, and reads none of them
+    unread        one envelope of a few KB asks for 100 answers of 16 MiB, and reads none of them
     bomb          40 batches of 2 KB that unpack to 60 MiB each, and one FetchRecords over them
     half          60 streams on one connection, each with 64 MiB of a message that does not end
     halves        10,000 messages of 64 KiB that do not end, on 200 connections

@@ -64,7 +64,9 @@ class BrokerConfig(ServingConfig):
     request_timeout_max_ms: int = setting(120_000, "longest time-out of a produce request")
     inbox_bytes_max: int = setting(64 << 20, "bytes that may wait for their append, per partition")
     inbox_batches_max: int = setting(10_000, "batches that may wait for append or acknowledgement, per partition")
-    fetch_reply_bytes: int = setting(55 << 20, "largest answer of a fetch, below max_message_bytes")
+    fetch_reply_bytes: int = setting(
+        16 << 20, "largest answer of a fetch, below max_message_bytes; no other request is served while it is read"
+    )
     fetch_records_unpacked_bytes: int = setting(
         16 << 20, "most bytes of records, unpacked, of one FetchRecords, and largest batch that it unpacks"
     )
