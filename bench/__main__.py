@@ -53,8 +53,12 @@ def _create(cluster: LocalCluster, name: str, partitions: int) -> str:
 
 def _in_turn(*sides: Callable[[], float]) -> list[float]:
     """The median of each side over some rounds: what else the machine does in a round hits all of them."""
-    rounds = [[side() for side in sides] for _ in range(_ROUNDS)]
-    return [statistics.median(found) for found in zip(*rounds, strict=True)]
+    found: list[list[float]] = [[] for _ in sides]
+    for number in range(_ROUNDS):
+        for place in range(len(sides)):  # each begins a round once
+            at = (number + place) % len(sides)
+            found[at].append(sides[at]())
+    return [statistics.median(figures) for figures in found]
 
 
 def _produce(cluster: LocalCluster, bare: BarePipeline, plain: BarePipeline, scale: float) -> list[Row]:

@@ -28,6 +28,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import os
 import sys
 import tempfile
 import time
@@ -219,6 +220,7 @@ async def held_bytes(ours: Ours) -> float:
 
 async def round_of(queue: Queue, records: int, found: dict[tuple[str, str], list[float]]) -> None:
     """Measures one side once."""
+    await asyncio.to_thread(os.sync)  # else what the side before has written goes to the disk meanwhile
     await asyncio.sleep(_REST_S)
     late = await idle_ms(queue, 300)
     found["idle, p50 ms", queue.name].append(late[len(late) // 2])

@@ -8,7 +8,7 @@ Rule 4: a failure that will not pass, or has not passed for `default_api_timeout
 Rule 5: an answer that breaks the protocol (`core/consume/fetch_answer.py`) is such a failure, and nothing of it is used.
 Rule 6: a consumer that names its rack asks a follower there instead of the leader, as long as that one answers
         (`core/consume/near_replica.py`).
-Rule 7: a defect of ours is such a failure too: no reader waits for records that nothing asks for.
+Rule 7: a defect of ours that a partition's part of a call, or of its answer, meets is such a failure too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from oncelog.client.home.context import Context, now_ms
 from oncelog.client.routing.metadata import Metadata
 from oncelog.client.routing.offset_lookup import isolation
 from oncelog.config import ConsumerConfig
-from oncelog.core.causes import report_this
+from oncelog.core.causes import because, report_this
 from oncelog.core.consume.consumer import Aborted, AbortedByName, Cursor, by_name
 from oncelog.core.consume.fetch_answer import Bounds, check_bounds, check_extent
 from oncelog.core.consume.near_replica import Replica
@@ -226,9 +226,9 @@ class Fetcher:
     def _done(self, address: str, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task, None)
         self._calls[address] -= 1
+        self.kick()
         if not task.cancelled():
             task.result()  # a defect of ours goes to the loop's exception handler
-        self.kick()
 
     async def _fetch(self, address: str, is_follower: bool, asked: list[tuple[Cursor, int]]) -> None:
         most_ms = _CROWDED_WAIT_MS if self._calls[address] > _CROWDED_CALLS else self._config.fetch_max_wait_ms
@@ -242,7 +242,7 @@ class Fetcher:
         except Exception as error:
             for cursor, generation in asked:
                 if cursor.generation == generation:
-                    self._failed(cursor, _named(error))
+                    self._failed(cursor, _as_told(error))
             return
         self._take(address, asked, request, reply, memoryview(payload))
         least_ms = min(wait_ms, _LEAST_WAIT_MS)
@@ -299,7 +299,7 @@ class Fetcher:
                     )
                 self._take_one(address, cursor, question, *found)
             except Exception as error:
-                self._failed(cursor, _named(error))
+                self._failed(cursor, _as_told(error))
 
     def _take_one(
         self,
@@ -353,7 +353,7 @@ class Fetcher:
         cursor.is_fetching = False
         if cursor.source.is_follower:
             cursor.source.refused(now_ms())
-            if not isinstance(error, errors.InvalidResponseError):
+            if not isinstance(error, errors.InvalidResponseError | errors.IllegalStateError):
                 self._look_again_after(error)
                 self.kick()  # the leader has the last word
                 return
@@ -367,7 +367,7 @@ class Fetcher:
         """Tries again later, or has the reader get the error: rules 4 and 5. Also of a position that is not found."""
         if isinstance(error, errors.UnknownTopicError):
             self._check_topic(cursor)
-        elif isinstance(error, errors.InvalidResponseError):
+        elif isinstance(error, errors.InvalidResponseError | errors.IllegalStateError):
             cursor.forget_bounds()
             self._back_off(cursor, error, now_ms())
             self._deliver(cursor, error)
@@ -387,7 +387,7 @@ class Fetcher:
 
     def _deliver(self, cursor: Cursor, error: errors.OncelogError) -> None:
         cursor.is_fetching = True  # until a reader has seen it
-        error = errors.error_for(int(error.code), error.message, error.retry_after_ms, error.context)  # for it alone
+        error = _alone(error)
         error.context.setdefault("topic", cursor.partition.topic)
         error.context.setdefault("partition", str(cursor.partition.partition))
         self._buffer.append(Fetched(cursor, next_offset=cursor.fetch_offset, error=error))
@@ -431,8 +431,16 @@ class Fetcher:
         self._metadata.request_refresh().add_done_callback(look)
 
 
-def _named(error: Exception) -> errors.OncelogError:
+def _as_told(error: Exception) -> errors.OncelogError:
     """Rule 7."""
     if isinstance(error, errors.OncelogError):
         return error
-    return report_this("a defect of ours keeps this partition from being read: seek behind its position", error)
+    return report_this(
+        "a defect of ours keeps this partition from being read here: seek past its position to go on", error
+    )
+
+
+def _alone(error: errors.OncelogError) -> errors.OncelogError:
+    """The same error for one reader."""
+    found = errors.error_for(int(error.code), error.message, error.retry_after_ms, error.context)
+    return because(found, error.__cause__)

@@ -11,7 +11,7 @@ Rule 3: what the touch fails with is not told: a record that was lost is not han
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from oncelog.client.home.context import now_ms
 from oncelog.client.work.inbox import Inbox
@@ -19,6 +19,10 @@ from oncelog.client.work.settling import Settler
 from oncelog.core.work.deadlines import SURE_MS, sure_for_ms
 from oncelog.core.work.holding import Held
 from oncelog.core.work.settlements import Said, Verdict
+from oncelog.errors import NotOwnerError
+
+_PAUSE_S: Final = 0.5
+"""How long a partition is not asked about again after a touch that failed otherwise than by the loss of a record."""
 
 
 class _Slow(NamedTuple):
@@ -54,11 +58,18 @@ class Assurance:
     def _touch(self, place: tuple[int, str], doubtful: list[Held], inbox: Inbox, settler: Settler) -> None:
         asked_ms, ack_wait_ms = now_ms(), min(held.ack_wait_ms for held in doubtful)
 
-        def answered(done: asyncio.Future[None]) -> None:
+        def look_again() -> None:
             self._asked.pop(place, None)
-            if not done.cancelled() and done.exception() is None:
+            inbox.wake()
+
+        def answered(done: asyncio.Future[None]) -> None:
+            error = None if done.cancelled() else done.exception()
+            if error is not None and not isinstance(error, NotOwnerError):  # may fail again, and at once
+                asyncio.get_running_loop().call_later(_PAUSE_S, look_again)
+                return
+            if error is None and not done.cancelled():
                 self._slow[place[1]] = _Slow(sure_for_ms(now_ms() - asked_ms, ack_wait_ms), now_ms() + SURE_MS)
-            inbox.wake()  # readers look again
+            look_again()
 
         asked = self._asked[place] = settler.say(doubtful, Said(Verdict.TOUCH))
         asked.add_done_callback(answered)

@@ -7,7 +7,7 @@ Rule 2: a call whose outcome is not known is repeated until `default_api_timeout
         (`judge_at_new_leader`).
 Rule 3: a word ends once: done, refused with its reason, or unknown. Records that are not this worker's any more are a
         `NotOwnerError`, and their worker's account is closed.
-Rule 4: a defect of ours ends the words of its call as unknown: no caller waits for a fate that never comes.
+Rule 4: a defect of ours that a call, or its answer, meets ends the words of that call as unknown, with an error that says so.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from oncelog.wire.wire_errors import from_detail
 _MOST_CALLS: Final = 4
 """The most calls that are under way to one broker, and as many more with rejections."""
 _NOT_KNOWN: Final = "no broker confirmed it in time: whether it is settled is not known; say it again"
+_DEFECT: Final = "a defect of ours: it may be settled, say it again, and `NotOwnerError` may mean that it is"
 
 
 class _Lane(NamedTuple):
@@ -94,10 +95,9 @@ class _Word:
         self.is_over = False
 
     def ended(self, error: errors.OncelogError | None) -> None:
-        """Tells its caller, once."""
-        if not self.is_over:
-            self.is_over = True
-            self.waiting.ended(error)
+        """Tells its caller."""
+        self.is_over = True
+        self.waiting.ended(error)
 
 
 class Settler:
@@ -177,8 +177,7 @@ class Settler:
         if tasks:
             await asyncio.wait(tasks)
         words, self._queue = self._queue, []
-        for word in words:
-            self._end(word, errors.IllegalStateError(f"the worker was closed: {_NOT_KNOWN}"))
+        self._end_all(words, errors.IllegalStateError(f"the worker was closed: {_NOT_KNOWN}"))
 
     # ------------------------------------------------------------ calls
 
@@ -240,11 +239,11 @@ class Settler:
         self._tasks.pop(task, None)
         self._calls[lane] -= 1
         self._under_way -= 1
-        if not task.cancelled():
-            task.result()  # a defect of ours goes to the loop's exception handler
         if self._retry is None:
             self._kick()
         self._look_idle()
+        if not task.cancelled():
+            task.result()  # a defect of ours goes to the loop's exception handler
 
     def _look_idle(self) -> None:
         if not self._queue and not self._under_way:
@@ -258,18 +257,21 @@ class Settler:
         try:
             items = items_of((word.held.place, word.said) for word in words)
             reply = await self._call(address, [_item(item) for item in items], deadline_ms)
-            self._attempts = 0
-            self._read(words, reply, sent_ms)
         except asyncio.CancelledError:
             self._end_all(words, errors.IllegalStateError(f"the worker was closed: {_NOT_KNOWN}"))
             raise
-        except errors.OncelogError as error:
-            if error.retriable:
+        except Exception as error:
+            if isinstance(error, errors.OncelogError) and error.retriable:
                 self._try_later(words, error)
             else:
-                self._end_all(words, error)
+                self._end_all(words, _as_told(error))
+            return
+        self._attempts = 0
+        try:
+            self._read(words, reply, sent_ms)
         except Exception as defect:
-            self._end_all(words, report_this(f"a defect of ours: {_NOT_KNOWN}", defect))
+            kept = set(self._queue)  # are tried again
+            self._end_all((word for word in words if not (word.is_over or word in kept)), _as_told(defect))
 
     async def _call(self, address: str, items: list[ch.Settlement], deadline_ms: int, **more: Any) -> ch.SettleReply:
         request = ch.SettleRequest(
@@ -341,11 +343,9 @@ class Settler:
             word.held.moves(MessageIncident.REFUSED)
         word.ended(error)
 
-    def _end_all(self, words: list[_Word], error: errors.OncelogError) -> None:
-        """Ends the words of a call that have no end yet and are not tried again."""
+    def _end_all(self, words: Iterable[_Word], error: errors.OncelogError) -> None:
         for word in words:
-            if not word.is_over and word not in self._queue:
-                self._end(word, error)
+            self._end(word, error)
 
     def _try_later(self, words: list[_Word], error: errors.OncelogError) -> None:
         """Rule 2."""
@@ -469,6 +469,11 @@ def _not_entered(records: list[Held], reply: ch.SettleReply, over: Callable[[Hel
     error.context.setdefault("partition", str(first.partition))
     error.context.setdefault("offset", str(first.first_offset))
     return error
+
+
+def _as_told(error: Exception) -> errors.OncelogError:
+    """Rule 4."""
+    return error if isinstance(error, errors.OncelogError) else report_this(_DEFECT, error)
 
 
 def _not_owner(place: Place) -> errors.NotOwnerError:

@@ -306,6 +306,20 @@ class Membership:
             self._refused = error
             self._lose(MemberIncident.REFUSAL)
 
+    def crashed(self, call: Heartbeat, error: OncelogError, now_ms: int) -> None:
+        """A defect of ours met this heartbeat, or its answer: the reader gets the error, and the membership ends."""
+        if call is not self._in_flight and call is not self._answered:
+            return
+        self._in_flight = None
+        self._failures += 1
+        self._not_before_ms = now_ms + self._pause_ms(self._failures)
+        if call is self._farewell:
+            self._left()
+            return
+        self._refused = error
+        if MemberIncident.REFUSAL in MEMBER_TRANSITIONS[self.state]:
+            self._lose(MemberIncident.REFUSAL)
+
     # ------------------------------------------------------------ inside
 
     def _wanted(self) -> Heartbeat | None:

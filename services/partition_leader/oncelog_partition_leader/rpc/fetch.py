@@ -89,7 +89,7 @@ class Reader:
                 if found.lacks and not found.size and not found.urgent:
                     await admission.wait(found.lacks, left_ms)
                     continue
-                enough = found.urgent or found.size >= max(request.min_bytes, 1)
+                enough = found.urgent or found.has_more or found.size >= max(request.min_bytes, 1)
                 if enough or found.lacks or left_ms <= 0:
                     self._count(request, found.reply)
                     return found.reply, found.payload()
@@ -175,6 +175,7 @@ class Reader:
             if len(data):
                 answer.length = len(data)
                 found.add(data)
+                found.has_more = found.has_more or answer.next_offset < _limit(request, answer)
         if found.size > admission.held_bytes:
             admission.take(found.size - admission.held_bytes)
         admission.keep(found.size)
@@ -194,7 +195,7 @@ class Reader:
         answer.next_offset = item.fetch_offset
         readable.check_offset(item.fetch_offset)
         committed_only = request.isolation_level == types_pb2.ISOLATION_LEVEL_READ_COMMITTED
-        limit = answer.last_stable_offset if committed_only else answer.high_watermark
+        limit = _limit(request, answer)
         if left <= 0 or item.fetch_offset >= limit:
             return b""
         max_bytes = min(left, room, item.max_bytes) if item.max_bytes > 0 else min(left, room)
@@ -334,12 +335,13 @@ class Reader:
 class _Found:
     """The result of one look at all partitions of a request."""
 
-    __slots__ = ("_bulks", "lacks", "reply", "size", "urgent")
+    __slots__ = ("_bulks", "has_more", "lacks", "reply", "size", "urgent")
 
     def __init__(self, reply: pb.FetchReply) -> None:
         self.reply = reply
         self.size = 0
         self.urgent = False  # a partition has an error
+        self.has_more = False  # a partition has data that did not fit: to wait for more of it would be in vain
         self.lacks = 0  # bytes of a batch for which there was no room; 0 = there was room for everything
         self._bulks: list[Buffer] = []
 
@@ -351,6 +353,12 @@ class _Found:
     def payload(self) -> Buffer:
         """Returns all bytes, in the order of the partitions."""
         return self._bulks[0] if len(self._bulks) == 1 else b"".join(self._bulks)
+
+
+def _limit(request: pb.FetchRequest, answer: pb.FetchedPartition) -> int:
+    """Returns the offset at which the request's isolation level ends."""
+    committed_only = request.isolation_level == types_pb2.ISOLATION_LEVEL_READ_COMMITTED
+    return answer.last_stable_offset if committed_only else answer.high_watermark
 
 
 def _check_isolation(isolation: int) -> None:

@@ -92,14 +92,14 @@ class Partition:
 class World:
     """A reader over some partitions, and the budget of one connection."""
 
-    def __init__(self, partitions: int, batches: int, budget_bytes: int = 1 << 30) -> None:
+    def __init__(self, partitions: int, batches: int, budget_bytes: int = 1 << 30, reply_bytes: int = 16 << 20) -> None:
         self.partitions = [Partition(batches) for _ in range(partitions)]
         by_id = {PartitionId(TOPIC, number): partition for number, partition in enumerate(self.partitions)}
         self.observed: list[tuple[str, int, int, bool]] = []
         observer = SimpleNamespace(fetched=lambda *event, by_follower: self.observed.append((*event, by_follower)))
         replicas = SimpleNamespace(partitions=by_id, find=by_id.__getitem__)
         clock = SimpleNamespace(monotonic_ms=lambda: int(asyncio.get_running_loop().time() * 1000))
-        config = BrokerConfig(fetch_partitions_max=2_000)
+        config = BrokerConfig(fetch_partitions_max=2_000, fetch_reply_bytes=reply_bytes)
         self.reader = Reader(config, cast(Any, clock), cast(Any, replicas), cast(Any, observer))
         self.process = Budget("process", budget_bytes)
         self.connection = self.process.child("connection", budget_bytes)
@@ -184,6 +184,18 @@ def test_a_long_poll_holds_nothing_while_it_waits() -> None:
         polling.cancel()
         await asyncio.gather(polling, return_exceptions=True)
         assert all(not partition.ears for partition in world.partitions)
+
+    asyncio.run(test())
+
+
+def test_a_fetch_that_wants_more_than_an_answer_may_hold_is_answered_when_that_is_full() -> None:
+    """Else it waits for the whole long poll, and its data is read again with each append."""
+
+    async def test() -> None:
+        world = World(partitions=1, batches=5, reply_bytes=3 * BATCH_BYTES + 10)
+        polling = asyncio.ensure_future(world.fetch(wait_ms=60_000, min_bytes=4 * BATCH_BYTES))
+        batches, _, _ = await asyncio.wait_for(polling, 5)
+        assert batches == [3]
 
     asyncio.run(test())
 

@@ -29,6 +29,7 @@ from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.wire import methods
 
+_DEFECT: Final = "this member of the group has left it because of a defect of ours: close the consumer, make a new one"
 _ANSWER_MS: Final = 5_000
 """An answer that is not kept back comes within this time, or the coordinator is looked up and asked again."""
 
@@ -58,12 +59,16 @@ class GroupMember:
 
     def read(self) -> None:
         """The consumer is asked for records: it joins, or shows that it is alive."""
+        if self._task is not None and self._task.done() and not self._task.cancelled():
+            if (defect := self._task.exception()) is not None:
+                raise report_this(_DEFECT, defect)
         self._let_time_pass()  # the event loop may have stood still for longer than a session
         was_outside = not self.membership.is_member
         self.membership.read(now_ms())
         if self._task is None:
             background = tracing.background(self._context.tracer)
             self._task = asyncio.get_running_loop().create_task(self._run(), name="oncelog-group", context=background)
+            self._task.add_done_callback(lambda _: self._news())
         elif was_outside:
             self.stir()
 
@@ -119,9 +124,9 @@ class GroupMember:
         self._call = asyncio.get_running_loop().create_task(self._ask(call), name="oncelog-heartbeat")
 
     async def _ask(self, call: Heartbeat) -> None:
-        request = request_of(self._group_id, call)
         timeout_ms = call.max_wait_ms + _ANSWER_MS
         try:
+            request = request_of(self._group_id, call)
             reply = await self._caller.to_group_coordinator(
                 self._group_id, methods.GROUP_HEARTBEAT, request, timeout_ms
             )
@@ -129,8 +134,7 @@ class GroupMember:
         except errors.OncelogError as error:
             self.membership.failed(call, error, now_ms())
         except Exception as defect:  # else no heartbeat follows, and the reader waits for partitions that never come
-            named = report_this("this member of the group failed: close the consumer, make a new one", defect)
-            self.membership.failed(call, named, now_ms())
+            self.membership.crashed(call, report_this(_DEFECT, defect), now_ms())
         self.stir()
         self._news()
 

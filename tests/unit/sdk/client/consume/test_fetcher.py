@@ -65,6 +65,11 @@ def test_a_defect_of_ours_is_told_to_the_reader_and_then_tried_again(
                 with pytest.raises(errors.IllegalStateError, match=r"report this.*ZeroDivisionError") as told:
                     await consumer.getmany(timeout_ms=60_000)
                 assert told.value.context["partition"] == "0"
+                assert isinstance(told.value.__cause__, ZeroDivisionError), "its traceback is what is reported"
+                before = cluster.loop.time()
+                with pytest.raises(errors.IllegalStateError):
+                    await consumer.getmany(timeout_ms=60_000)
+                assert cluster.loop.time() > before, "it is not tried again at once"
             assert len(await consumer.getmany(timeout_ms=60_000)) == 5
 
     cluster.run(work)

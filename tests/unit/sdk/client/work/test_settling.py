@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from oncelog.client.produce.producer import Producer
 from oncelog.client.work import settling
 from oncelog.client.work.message import ChannelMessage
 from oncelog.client.work.worker import Worker
+from oncelog.core.work.settlements import judge
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster, Lost
 from tests.unit.sdk.client.reading import append
 from tests.unit.sdk.client.work.fake_channels import CHANNEL, FakeChannels
@@ -317,6 +319,52 @@ def test_a_defect_of_ours_leaves_the_message_with_the_caller(
 
     at_work(cluster, work)
     assert channels.settled() == [0, 1]
+
+
+def test_a_defect_of_ours_leaves_what_is_known_as_it_is(
+    cluster: FakeCluster, channels: FakeChannels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(cluster, [b"0", b"1"])
+    judged: list[object] = []
+
+    def breaks_at_the_second(*given: Any) -> Any:
+        judged.append(given)
+        if len(judged) == 2:
+            raise ZeroDivisionError("a defect")
+        return judge(*given)
+
+    async def work(worker: Worker) -> None:
+        got: list[ChannelMessage] = []
+        while len(got) < 2:
+            got += await worker.getmany()
+        with monkeypatch.context() as patched:
+            patched.setattr(settling, "judge", breaks_at_the_second)
+            first, second = await asyncio.gather(*(message.ack() for message in got), return_exceptions=True)
+        assert first is None
+        assert isinstance(second, errors.IllegalStateError)
+
+    at_work(cluster, work)
+    assert len(judged) == 2
+
+
+def test_a_reader_does_not_ask_without_a_pause_whether_a_record_is_its_own(
+    cluster: FakeCluster, channels: FakeChannels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(cluster, [b"0", b"1"])
+
+    def breaks(*_: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    async def work(worker: Worker) -> None:
+        await worker.getmany(1)
+        await asyncio.sleep(0.6)  # the second record has waited here for too long
+        before = cluster.count("Settle")
+        with monkeypatch.context() as patched:
+            patched.setattr(settling, "judge", breaks)
+            await worker.getmany(timeout_ms=2_000)
+        assert 1 <= cluster.count("Settle") - before <= 10
+
+    at_work(cluster, work)
 
 
 def test_nothing_is_settled_at_once(cluster: FakeCluster, channels: FakeChannels) -> None:

@@ -86,17 +86,21 @@ def test_a_lost_call_is_sent_again_and_the_member_reads_on() -> None:
             assert len({beat.member_id for beat in group.heartbeats}) == 1
 
 
-def test_a_defect_of_ours_is_told_to_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "place", ["request_of", "answer_of", "Membership.answered", "Membership._assign", "Membership.next_call"]
+)
+def test_a_defect_of_ours_is_told_to_the_reader(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     cluster = FakeCluster()
 
-    def breaks(_: object) -> None:
+    def breaks(*_: object) -> None:
         raise ZeroDivisionError("a defect")
 
     @in_group(cluster, 0)
     async def _(group: ScriptedGroup, client: Client) -> None:
         async with member(client) as consumer:
             await consumer.getmany(timeout_ms=1_000)
-            monkeypatch.setattr("oncelog.client.consume.group.group_member.answer_of", breaks)
+            monkeypatch.setattr(f"oncelog.client.consume.group.group_member.{place}", breaks)
+            await group.assign(1)
             with pytest.raises(errors.IllegalStateError, match=r"report this.*ZeroDivisionError"):
                 await asyncio.wait_for(_read_on(consumer), 60)
             monkeypatch.undo()
