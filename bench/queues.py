@@ -50,6 +50,7 @@ _HELD: Final = 20_000
 _SIZE: Final = 100
 _STALLED_S: Final = 60.0
 _REST_S: Final = 10.0
+"""The servers of the side before have come to rest by then."""
 JARS: Final = (
     "a folder with the jars of org.apache.kafka:kafka_2.13 and :kafka-tools (4.2 or later) and of all that they depend on, "
     "as `mvn dependency:copy-dependencies` lays them down"

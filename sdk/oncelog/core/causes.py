@@ -38,6 +38,11 @@ def report_this(consequence: str, defect: BaseException, kind: type[OncelogError
     return because(kind(f"{consequence}, and report this: {defect!r}"), defect)
 
 
+def for_caller(consequence: str, error: Exception) -> OncelogError:
+    """The error itself, or, for one that is none of ours by name, `report_this`."""
+    return error if isinstance(error, OncelogError) else report_this(consequence, error)
+
+
 def told_of(error: OncelogError, topic: str, partition: int) -> str:
     """`NOT_ENOUGH_REPLICAS on orders-3: ISR 1 of 2 needed`."""
     return f"{error.code.name} on {topic}-{partition}: {_detail(error)}"

@@ -65,7 +65,8 @@ class BrokerConfig(ServingConfig):
     inbox_bytes_max: int = setting(64 << 20, "bytes that may wait for their append, per partition")
     inbox_batches_max: int = setting(10_000, "batches that may wait for append or acknowledgement, per partition")
     fetch_reply_bytes: int = setting(
-        16 << 20, "largest answer of a fetch, below max_message_bytes; no other request is served while it is read"
+        16 << 20,
+        "largest answer of a fetch, or to a worker, below max_message_bytes; nothing else is served while it is read",
     )
     fetch_records_unpacked_bytes: int = setting(
         16 << 20, "most bytes of records, unpacked, of one FetchRecords, and largest batch that it unpacks"

@@ -23,7 +23,7 @@ from oncelog.client.home.context import Context, now_ms
 from oncelog.client.routing.metadata import Metadata
 from oncelog.client.routing.offset_lookup import isolation
 from oncelog.config import ConsumerConfig
-from oncelog.core.causes import because, report_this
+from oncelog.core.causes import because, for_caller
 from oncelog.core.consume.consumer import Aborted, AbortedByName, Cursor, by_name
 from oncelog.core.consume.fetch_answer import Bounds, check_bounds, check_extent
 from oncelog.core.consume.near_replica import Replica
@@ -42,6 +42,8 @@ _FOLLOWER_PATIENCE_MS = 5_000
 """A follower that is silent for so long beyond its long poll is given up: the leader has the same records."""
 _LEAST_WAIT_MS = 100
 """A leader that answers a long poll with nothing at once is not asked again at once."""
+
+_DEFECT = "a defect of ours keeps this partition from being read here: seek past its position to go on"
 
 
 class Fetched:
@@ -242,7 +244,7 @@ class Fetcher:
         except Exception as error:
             for cursor, generation in asked:
                 if cursor.generation == generation:
-                    self._failed(cursor, _as_told(error))
+                    self._failed(cursor, for_caller(_DEFECT, error))
             return
         self._take(address, asked, request, reply, memoryview(payload))
         least_ms = min(wait_ms, _LEAST_WAIT_MS)
@@ -299,7 +301,7 @@ class Fetcher:
                     )
                 self._take_one(address, cursor, question, *found)
             except Exception as error:
-                self._failed(cursor, _as_told(error))
+                self._failed(cursor, for_caller(_DEFECT, error))
 
     def _take_one(
         self,
@@ -429,15 +431,6 @@ class Fetcher:
                 self._deliver(cursor, errors.UnknownTopicError.named(cursor.partition.topic))
 
         self._metadata.request_refresh().add_done_callback(look)
-
-
-def _as_told(error: Exception) -> errors.OncelogError:
-    """Rule 7."""
-    if isinstance(error, errors.OncelogError):
-        return error
-    return report_this(
-        "a defect of ours keeps this partition from being read here: seek past its position to go on", error
-    )
 
 
 def _alone(error: errors.OncelogError) -> errors.OncelogError:

@@ -4,7 +4,8 @@ Rule 1: a record that its leader gave, or confirmed, a moment ago is certainly t
         Any other one is touched first; so is one whose partition has no leader that this client knows of.
 Rule 2: one touch for all such records of a partition, and the next one when it is answered: a partition whose broker is silent
         keeps back its own records alone. An answer that was slow to come makes sure for longer, or no record of a slow broker
-        would ever be handed out; but only for a moment, and only if it confirms.
+        would ever be handed out; but only for a moment, and only if it confirms. After a touch that failed otherwise than by
+        a loss there is a pause.
 Rule 3: what the touch fails with is not told: a record that was lost is not handed out, and others are asked for again.
 """
 

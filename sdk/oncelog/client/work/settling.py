@@ -20,7 +20,7 @@ from oncelog import errors
 from oncelog.client.home.context import Context, now_ms
 from oncelog.client.work.channel_lookup import ChannelId
 from oncelog.client.work.partitions import Partitions
-from oncelog.core.causes import report_this
+from oncelog.core.causes import for_caller
 from oncelog.core.work.holding import Held, Holding
 from oncelog.core.work.message_states import MessageIncident, MessageState
 from oncelog.core.work.settlements import (
@@ -264,14 +264,14 @@ class Settler:
             if isinstance(error, errors.OncelogError) and error.retriable:
                 self._try_later(words, error)
             else:
-                self._end_all(words, _as_told(error))
+                self._end_all(words, for_caller(_DEFECT, error))
             return
         self._attempts = 0
         try:
             self._read(words, reply, sent_ms)
         except Exception as defect:
             kept = set(self._queue)  # are tried again
-            self._end_all((word for word in words if not (word.is_over or word in kept)), _as_told(defect))
+            self._end_all((word for word in words if not (word.is_over or word in kept)), for_caller(_DEFECT, defect))
 
     async def _call(self, address: str, items: list[ch.Settlement], deadline_ms: int, **more: Any) -> ch.SettleReply:
         request = ch.SettleRequest(
@@ -469,11 +469,6 @@ def _not_entered(records: list[Held], reply: ch.SettleReply, over: Callable[[Hel
     error.context.setdefault("partition", str(first.partition))
     error.context.setdefault("offset", str(first.first_offset))
     return error
-
-
-def _as_told(error: Exception) -> errors.OncelogError:
-    """Rule 4."""
-    return error if isinstance(error, errors.OncelogError) else report_this(_DEFECT, error)
 
 
 def _not_owner(place: Place) -> errors.NotOwnerError:

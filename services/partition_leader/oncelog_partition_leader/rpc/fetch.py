@@ -71,7 +71,8 @@ class Reader:
     # ------------------------------------------------------------ fetch
 
     async def fetch(self, request: pb.FetchRequest, _payload: Buffer = b"") -> tuple[pb.FetchReply, Buffer]:
-        """Answers as soon as `min_bytes` are there, one partition has an error, or `max_wait_ms` has passed.
+        """Answers as soon as `min_bytes` are there, or more than the answer takes, one partition has an error, or `max_wait_ms`
+        has passed.
 
         Raises `InvalidRequestError`; `ResourceExhaustedError` when its turn for memory did not come in that time.
         """

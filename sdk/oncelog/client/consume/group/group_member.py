@@ -29,7 +29,8 @@ from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.wire import methods
 
-_DEFECT: Final = "this member of the group has left it because of a defect of ours: close the consumer, make a new one"
+_LEFT: Final = "a defect of ours has ended this consumer's membership in the group: the next read joins it again"
+_FAILED: Final = "a defect of ours has ended this consumer's work in the group: close it, make a new one"
 _ANSWER_MS: Final = 5_000
 """An answer that is not kept back comes within this time, or the coordinator is looked up and asked again."""
 
@@ -61,7 +62,7 @@ class GroupMember:
         """The consumer is asked for records: it joins, or shows that it is alive."""
         if self._task is not None and self._task.done() and not self._task.cancelled():
             if (defect := self._task.exception()) is not None:
-                raise report_this(_DEFECT, defect)
+                raise report_this(_FAILED, defect)
         self._let_time_pass()  # the event loop may have stood still for longer than a session
         was_outside = not self.membership.is_member
         self.membership.read(now_ms())
@@ -134,7 +135,7 @@ class GroupMember:
         except errors.OncelogError as error:
             self.membership.failed(call, error, now_ms())
         except Exception as defect:  # else no heartbeat follows, and the reader waits for partitions that never come
-            self.membership.crashed(call, report_this(_DEFECT, defect), now_ms())
+            self.membership.crashed(call, report_this(_LEFT, defect), now_ms())
         self.stir()
         self._news()
 

@@ -254,6 +254,33 @@ def test_a_refusal_is_told_once_and_the_next_read_joins_again() -> None:
     assert call(membership, 600).member_id == "m2"
 
 
+@pytest.mark.parametrize("is_answered", [False, True], ids=["before the answer", "in the answer"])
+def test_a_defect_ends_the_membership_is_told_once_and_the_next_read_joins_again(is_answered: bool) -> None:
+    membership = joined(0)
+    beat, defect = call(membership, 10), errors.IllegalStateError()
+    if is_answered:
+        membership.answered(beat, answer(2))
+    membership.crashed(beat, defect, 20)
+    assert membership.take_refusal() is defect
+    assert membership.take_refusal() is None
+    assert membership.take_lost() == partitions(0)
+    leave = call(membership, 200)
+    assert leave.epoch == EPOCH_LEAVE
+    membership.crashed(leave, defect, 210)
+    assert membership.take_refusal() is None, "a farewell is not tried again, and nobody waits for it"
+    membership.read(10_000)
+    assert call(membership, 10_000).member_id == "m2"
+
+
+def test_a_defect_in_an_outdated_heartbeat_ends_nothing() -> None:
+    membership = joined(0)
+    beat = call(membership, 10)
+    membership.failed(beat, errors.UnknownMemberError(), 20)
+    state = membership.state
+    membership.crashed(beat, errors.IllegalStateError(), 30)
+    assert (membership.take_refusal(), membership.state) == (None, state)
+
+
 def test_a_member_that_is_refused_leaves() -> None:
     membership = joined(0)
     membership.failed(call(membership, 10), errors.InvalidGroupIdError(), 20)
@@ -340,6 +367,10 @@ class Walk:
     def refuse(self) -> None:
         self.fail(errors.InvalidGroupIdError())
 
+    def crash(self) -> None:
+        if self.flying is not None:
+            self.membership.crashed(self.flying, errors.IllegalStateError(), self.now_ms)
+
     def step(self, name: str) -> None:
         member_id, owned = self.membership.member_id, self.membership.owned
         getattr(self, name)()
@@ -364,6 +395,7 @@ STEPS = [
     "retry",
     "fence",
     "refuse",
+    "crash",
 ]
 
 
