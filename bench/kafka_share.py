@@ -39,7 +39,7 @@ from py4j.protocol import Py4JJavaError
 
 from bench.java_chains import JavaChains
 from bench.kafka_peer import KafkaCluster
-from bench.queue_peers import CHANNEL, TOPIC
+from bench.queue_peers import CHANNEL, TOPIC, Queue
 
 PARTITIONS: Final = 4
 _CALLS: Final = 5_000
@@ -345,7 +345,7 @@ class ShareGroup:
 
     @staticmethod
     @contextlib.asynccontextmanager
-    async def running(jars: Path, folder: Path) -> AsyncIterator[ShareGroup]:
+    async def running(jars: Path, folder: Path) -> AsyncIterator[Queue]:
         """Three brokers, the topic, and a group that has handed out a message."""
         with (
             KafkaCluster(jars, folder) as cluster,

@@ -42,6 +42,8 @@ class Queue(Protocol):
     """A system under test."""
 
     name: str
+    note: str
+    """What a reader of its figures has to know, if anything."""
 
     async def publish(self, values: Sequence[bytes]) -> None:
         """Writes messages; returns when all are acknowledged."""
@@ -144,6 +146,7 @@ class Nsq:
     """See `Queue`."""
 
     name = "NSQ"
+    note = ""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -272,6 +275,7 @@ class Redis:
     """See `Queue`."""
 
     name = "Redis Streams"
+    note = ""
 
     def __init__(self, port: int) -> None:
         self._port = port

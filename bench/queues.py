@@ -5,14 +5,14 @@
 Ours is a local cluster with three brokers, every record replicated three times, every acknowledgement durable in a log that is
 replicated and synced. NSQ and Redis are one process without replicas (`queue_peers` says how they run). Kafka: three brokers
 and three replicas (`kafka_share` says how, and how its clients are driven). Clients are Python and asyncio, in one process;
-those of Kafka are a Java process beside it, and what a call from Python to Java costs is printed with the table. All servers
-are up all the time; the sides take turns, round by round. Printed for each side, as medians:
+those of Kafka are a Java process beside it, and what a call from Python to Java costs is printed with the table. The sides take
+turns, round by round. Printed for each side, as medians:
 
-    k messages/s    of a backlog of `--records` messages of 100 bytes through 1 and 8 workers; `single`: each message is
-                    acknowledged by itself, up to 100 in flight for each worker (Kafka's: see `kafka_share`); `batched`:
-                    what was taken together
-    idle, p50, p99  milliseconds from sending one message until a worker has it, one after the other, on a machine that has
-                    come to rest: before the backlogs, since servers write for a while behind those
+    idle, p50, p99  milliseconds from sending one message until a worker has it, one after the other, on a machine that is idle
+                    but for this: in each turn only the side's own servers are up, newly started, warm and at rest
+    k messages/s    then, with all servers up, of a backlog of `--records` messages of 100 bytes through 1 and 8 workers;
+                    `single`: each message is acknowledged by itself, up to 100 in flight for each worker (Kafka's: see
+                    `kafka_share`); `batched`: what was taken together
     memory          bytes of the brokers for each message in flight: 20,000 of them are held by one worker
 
 A side whose program is not there is left out, and the report says so. Run it on a machine that does nothing else.
@@ -33,10 +33,12 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import uvloop
 
@@ -49,8 +51,10 @@ IN_FLIGHT: Final = 100
 _HELD: Final = 20_000
 _SIZE: Final = 100
 _STALLED_S: Final = 60.0
-_REST_S: Final = 10.0
-"""The servers of the side before have come to rest by then."""
+_REST_S: Final = 5.0
+"""Servers that have just started have come to rest by then."""
+_IDLE: Final = 300
+"""Messages, of which each waits for the one before it. So many go before, unmeasured: a process is slow at first."""
 JARS: Final = (
     "a folder with the jars of org.apache.kafka:kafka_2.13 and :kafka-tools (4.2 or later) and of all that they depend on, "
     "as `mvn dependency:copy-dependencies` lays them down"
@@ -85,6 +89,7 @@ class Ours:
     """See `queue_peers.Queue`."""
 
     name = "oncelog, 3 replicas"
+    note = ""
 
     def __init__(self, cluster: LocalCluster, client: Client, producer: Any) -> None:
         self.pids = [
@@ -97,7 +102,7 @@ class Ours:
 
     @staticmethod
     @contextlib.asynccontextmanager
-    async def running(folder: Path) -> AsyncIterator[Ours]:
+    async def running(folder: Path) -> AsyncIterator[Queue]:
         """A cluster with the topic and its channel."""
         with LocalCluster(folder, brokers=3) as cluster:
             async with Client(cluster.bootstrap_servers) as client, client.producer() as producer:
@@ -219,13 +224,30 @@ async def held_bytes(ours: Ours) -> float:
     return bytes_each
 
 
-async def round_of(queue: Queue, records: int, found: dict[tuple[str, str], list[float]]) -> None:
+Found = dict[tuple[str, str], list[float]]
+"""What was measured, by row and side."""
+
+
+class Side(NamedTuple):
+    """A system under test. `running` starts its servers in a new folder, and ends them."""
+
+    name: str
+    running: Callable[[Path], AbstractAsyncContextManager[Queue]]
+
+
+async def measure_idle(side: Side, folder: Path, found: Found) -> None:
+    """Measures one side once, while no other is up."""
+    async with side.running(folder) as queue:
+        await idle_ms(queue, _IDLE)
+        await asyncio.to_thread(os.sync)  # else what was written before goes to the disk meanwhile
+        await asyncio.sleep(_REST_S)
+        took_ms = await idle_ms(queue, _IDLE)
+    found["idle, p50 ms", side.name].append(took_ms[len(took_ms) // 2])
+    found["idle, p99 ms", side.name].append(took_ms[len(took_ms) * 99 // 100])
+
+
+async def measure_backlogs(queue: Queue, records: int, found: Found) -> None:
     """Measures one side once."""
-    await asyncio.to_thread(os.sync)  # else what the side before has written goes to the disk meanwhile
-    await asyncio.sleep(_REST_S)
-    late = await idle_ms(queue, 300)
-    found["idle, p50 ms", queue.name].append(late[len(late) // 2])
-    found["idle, p99 ms", queue.name].append(late[len(late) * 99 // 100])
     for workers in (1, 8):
         for single in (True, False):
             name = f"{workers} worker{'s' * (workers > 1)}, {'single' if single else 'batched'} acks, k messages/s"
@@ -233,49 +255,58 @@ async def round_of(queue: Queue, records: int, found: dict[tuple[str, str], list
             found[name, queue.name].append(records / seconds / 1000)
 
 
-async def peers(args: argparse.Namespace, folder: Path, stack: contextlib.AsyncExitStack) -> list[Queue]:
-    """Starts the peers whose programs are there, and says which are not."""
-    found: list[Queue] = []
-    for name, running, given in (("nsqd", Nsq.running, args.nsqd), ("redis-server", Redis.running, args.redis)):
+def peers(args: argparse.Namespace) -> list[Side]:
+    """Returns the peers whose programs are there, and says which are not."""
+    found: list[Side] = []
+    for name, peer, given in (("nsqd", Nsq, args.nsqd), ("redis-server", Redis, args.redis)):
         program = found_program(name, given)
         if program is None:
             print(f"{name} is not on PATH: left out")
             continue
-        (folder / name).mkdir()
-        found.append(await stack.enter_async_context(running(program, folder / name)))
+        found.append(Side(peer.name, partial(peer.running, program)))
     if not args.kafka_jars:
         print(f"Kafka's share groups are left out: they need --kafka-jars, {JARS}")
         return found
     from bench.kafka_share import ShareGroup  # late: it needs py4j
 
-    kafka = await stack.enter_async_context(ShareGroup.running(Path(args.kafka_jars), folder / "kafka"))
-    print(kafka.note)
-    return [*found, kafka]
+    return [*found, Side(ShareGroup.name, partial(ShareGroup.running, Path(args.kafka_jars)))]
 
 
-async def measure(args: argparse.Namespace, folder: Path) -> None:
+async def measure(args: argparse.Namespace, root: Path) -> None:
     """Runs all sides, and prints the table."""
-    found: dict[tuple[str, str], list[float]] = defaultdict(list)
-    async with contextlib.AsyncExitStack() as stack:
-        others = await peers(args, folder, stack)
-        ours = await stack.enter_async_context(
-            Ours.running(folder / "ours")
-        )  # last: Kafka's start would block our client
-        sides: list[Queue] = [ours, *others]
-        try:
+    found: Found = defaultdict(list)
+
+    def folder() -> Path:
+        return Path(tempfile.mkdtemp(dir=root))
+
+    def progress(what: str) -> None:
+        print(f"{what} ...", file=sys.stderr, flush=True)
+
+    sides = [*peers(args), Side(Ours.name, Ours.running)]  # ours is last: Kafka's start would block our client
+    try:
+        for number in range(args.rounds):
+            for side in sides:
+                progress(f"idle, round {number + 1}: {side.name}")
+                await measure_idle(side, folder(), found)
+        async with contextlib.AsyncExitStack() as stack:
+            queues = [await stack.enter_async_context(side.running(folder())) for side in sides]
             for number in range(args.rounds):
-                for side in sides:
-                    print(f"round {number + 1}: {side.name} ...", file=sys.stderr, flush=True)
-                    await round_of(side, args.records, found)
-        finally:  # what was measured before an error counts
-            print(table(found))
-        memory = await held_bytes(ours)
+                for queue in queues:
+                    progress(f"backlogs, round {number + 1}: {queue.name}")
+                    await measure_backlogs(queue, args.records, found)
+            ours = queues[-1]
+            assert isinstance(ours, Ours)
+            memory = await held_bytes(ours)
+    finally:  # what was measured before an error counts
+        print(table(found))
+    print("\n".join(queue.note for queue in queues if queue.note))
     print(f"memory: {memory:.0f} bytes of all brokers for each message in flight")
 
 
 def table(found: Mapping[tuple[str, str], Sequence[float]]) -> str:
     """The medians, a column for each side."""
     rows, names = (list(dict.fromkeys(key[part] for key in found)) for part in (0, 1))
+    names.sort(key=lambda name: name != Ours.name)
     width = max(map(len, rows), default=0)
     lines = [f"{'':{width}}  " + "  ".join(f"{name:>20}" for name in names)]
     for row in rows:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from bench import queues
-from bench.queues import Backlog, peers, table
+from bench.queue_peers import Queue
+from bench.queues import Backlog, Side, measure_idle, peers, table
 
 pytestmark = pytest.mark.asyncio
 
@@ -62,12 +64,11 @@ async def test_an_error_of_a_worker_ends_the_work(single: bool) -> None:
 
 
 async def test_a_peer_that_is_not_there_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda _name: None)
     nothing = argparse.Namespace(nsqd="", redis="", kafka_jars="")
-    async with contextlib.AsyncExitStack() as stack:
-        assert await peers(nothing, tmp_path, stack) == []
+    assert peers(nothing) == []
     nsq, redis, kafka = capsys.readouterr().out.splitlines()
     assert nsq.startswith("nsqd is not on PATH")
     assert redis.startswith("redis-server is not on PATH")
@@ -92,3 +93,44 @@ async def test_a_backlog_of_which_nothing_is_settled_any_more_is_an_error(monkey
 async def test_a_side_that_ended_early_has_no_figure_where_it_measured_none() -> None:
     lines = table({("idle", "ours"): [3.0, 1.0, 2.0], ("idle", "theirs"): [5.0], ("k/s", "ours"): [7.0]}).splitlines()
     assert [line.split() for line in lines] == [["ours", "theirs"], ["idle", "2.00", "5.00"], ["k/s", "7.00", "-"]]
+
+
+class Echo(Twos):
+    """A queue that has one worker: itself, and hands out what is published."""
+
+    name, note = "echo", ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def publish(self, values: Sequence[bytes]) -> None:
+        for value in values:
+            self._waiting.put_nowait(value)
+
+    async def worker(self, max_in_flight: int) -> Echo:
+        return self
+
+    async def take(self) -> Sequence[int]:
+        return [len(await self._waiting.get())]
+
+
+async def test_idle_latency_is_measured_while_the_servers_of_that_side_are_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queues, "_REST_S", 0.0)
+    monkeypatch.setattr(queues, "_IDLE", 3)
+    echo, ended = Echo(), []
+
+    @asynccontextmanager
+    async def running(folder: Path) -> AsyncIterator[Queue]:
+        yield echo
+        ended.append(len(echo.acked))
+
+    found: queues.Found = defaultdict(list)
+    await measure_idle(Side("echo", running), tmp_path, found)
+    assert ended == [6], "three to warm up, three that are measured"
+    assert {key: len(value) for key, value in found.items()} == {
+        ("idle, p50 ms", "echo"): 1,
+        ("idle, p99 ms", "echo"): 1,
+    }

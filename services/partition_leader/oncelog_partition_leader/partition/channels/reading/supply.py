@@ -81,6 +81,8 @@ class Supply:
             delivery.supply(offset, found.next_offset, visible)
             if delivery.next_offset <= offset:
                 return False  # its window is full
+            if delivery.next_offset >= visible_end(self._partition):
+                return False  # an idle worker's record need not wait for another look
         return delivery.wants(now_ms) > 0 and delivery.next_offset < visible_end(self._partition)
 
     def skip_deleted(self) -> None:
