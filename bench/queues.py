@@ -299,7 +299,8 @@ async def measure(args: argparse.Namespace, root: Path) -> None:
             memory = await held_bytes(ours)
     finally:  # what was measured before an error counts
         print(table(found))
-    print("\n".join(queue.note for queue in queues if queue.note))
+    for note in filter(None, (queue.note for queue in queues)):
+        print(note)
     print(f"memory: {memory:.0f} bytes of all brokers for each message in flight")
 
 

@@ -141,7 +141,9 @@ class ClientConfig:
 
     def __post_init__(self) -> None:
         """Raises `ConfigError`."""
-        _positive(self, "request_timeout_ms", "default_api_timeout_ms", "retry_backoff_ms", "metadata_max_age_ms")
+        _positive(self, "default_api_timeout_ms", "retry_backoff_ms", "metadata_max_age_ms")
+        _within(self, "request_timeout_ms", 1, _MAX_INT)
+        _text(self, "client_id")
         _positive(self, "metadata_attempt_timeout_ms", "close_timeout_ms", "bootstrap_timeout_ms")
         _at_least(self, "retry_backoff_max_ms", self.retry_backoff_ms)
         self._check_security()
@@ -233,7 +235,9 @@ class ProducerConfig:
 
     def __post_init__(self) -> None:
         """Raises `ConfigError`, or `InvalidRequiredAcksError`."""
-        _positive(self, "transaction_timeout_ms", "delivery_timeout_ms", "batch_size", "max_request_size")
+        _positive(self, "delivery_timeout_ms", "batch_size", "max_request_size")
+        _within(self, "transaction_timeout_ms", 1, _MAX_INT)
+        _text(self, "transactional_id")
         _positive(self, "buffer_memory", "max_in_flight_requests_per_connection")
         _at_least(self, "linger_ms", 0)
         _at_least(self, "max_block_ms", 0)
@@ -356,15 +360,17 @@ class ConsumerConfig:
 
     def __post_init__(self) -> None:
         """Raises `ConfigError`."""
-        _positive(self, "max_poll_records", "fetch_max_bytes", "max_partition_fetch_bytes", "max_buffered_bytes")
-        _positive(self, "max_uncompressed_batch_bytes")
-        _at_least(self, "fetch_min_bytes", 0)
-        _at_least(self, "fetch_max_wait_ms", 0)
+        _positive(self, "max_poll_records", "auto_commit_interval_ms")
+        _positive(self, "max_buffered_bytes", "max_uncompressed_batch_bytes")
+        for name in ("fetch_max_bytes", "max_partition_fetch_bytes", "max_poll_interval_ms"):
+            _within(self, name, 1, _MAX_INT)
+        for name in ("fetch_min_bytes", "fetch_max_wait_ms"):
+            _within(self, name, 0, _MAX_INT)
+        _text(self, "group_id", "group_instance_id", "group_remote_assignor", "client_rack")
         _one_of(self, "auto_offset_reset", ("latest", "earliest", "none"))
         _one_of(self, "isolation_level", (READ_COMMITTED, READ_UNCOMMITTED))
         _one_of(self, "trace_consumer_parent", ("link", "message"))
         _one_of(self, "expired", (SKIP, DELIVER))
-        _positive(self, "max_poll_interval_ms", "auto_commit_interval_ms")
         delivery_presets.check(delivery_presets.OF_CONSUMERS, self)
         if self.enable_auto_commit and self.group_id is None:
             raise ConfigError("enable_auto_commit commits offsets of a group: give a group_id")
@@ -559,6 +565,17 @@ def _within(config: object, name: str, lowest: int, highest: int) -> None:
     value = getattr(config, name)
     if not lowest <= value <= highest:
         raise ConfigError(f"`{name}` is {value}, and must be {lowest} to {highest}")
+
+
+def _text(config: object, *names: str) -> None:
+    """Checks what is sent as text, or not at all. A lone surrogate, which the name of a file may bring, is no text."""
+    for name in names:
+        value = getattr(config, name)
+        try:
+            if value is not None:
+                value.encode()
+        except (AttributeError, UnicodeEncodeError) as error:
+            raise ConfigError(f"`{name}` is {value!r}, and must be text that UTF-8 can hold") from error
 
 
 def _one_of(config: object, name: str, allowed: tuple[str, ...]) -> None:

@@ -93,12 +93,15 @@ def test_numbers_at_the_bounds_of_the_sdk_are_legal_and_the_next_ones_are_not() 
     found = 0
     for kind in SDK:
         for name, *_, legal, _, _, _ in gen_reference.sdk_rows(kind):
-            if bound := re.search(r"at least (\d+)", legal):
+            option = name.strip("`")
+            bound, bounds = re.search(r"at least (\d+)", legal), re.search(r"(\d+) to (\d+)", legal)
+            steps = {int(bound[1]): -1} if bound else {}
+            steps |= {int(bounds[1]): -1, int(bounds[2]): 1} if bounds else {}
+            for legal_number, step in steps.items():
                 found += 1
-                option = name.strip("`")
-                assert getattr(kind(**{option: int(bound[1])}), option) == int(bound[1])
+                assert getattr(kind(**{option: legal_number}), option) == legal_number
                 with pytest.raises(ConfigError, match=option):
-                    kind(**{option: int(bound[1]) - 1})
+                    kind(**{option: legal_number + step})
     assert found > 20
 
 

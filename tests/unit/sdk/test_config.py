@@ -74,6 +74,35 @@ def test_contradictions_of_a_consumer_are_refused(given: dict[str, Any]) -> None
         load(ConsumerConfig, given)
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (ClientConfig, "request_timeout_ms"),
+        (ProducerConfig, "transaction_timeout_ms"),
+        (ConsumerConfig, "fetch_min_bytes"),
+        (ConsumerConfig, "fetch_max_bytes"),
+        (ConsumerConfig, "fetch_max_wait_ms"),
+        (ConsumerConfig, "max_partition_fetch_bytes"),
+        (ConsumerConfig, "max_poll_interval_ms"),
+    ],
+)
+def test_a_number_that_no_request_can_hold_is_refused_here_and_not_by_the_first_call(kind: type, name: str) -> None:
+    assert getattr(load(kind, {name: 2**31 - 1}), name) == 2**31 - 1
+    with pytest.raises(ConfigError, match=f"`{name}`.* to 2147483647"):
+        load(kind, {name: 2**31})
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(ClientConfig, "client_id"), (ProducerConfig, "transactional_id")]
+    + [(ConsumerConfig, name) for name in ("group_id", "group_instance_id", "group_remote_assignor", "client_rack")],
+)
+@pytest.mark.parametrize("value", ["rack-\ud800", 7])
+def test_what_is_no_text_is_refused_here_and_not_by_the_first_call(kind: type, name: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=f"`{name}` is .*, and must be text"):
+        load(kind, {name: value})
+
+
 def test_bootstrap_addresses() -> None:
     assert addresses("a:1, b:2,") == ("a:1", "b:2")
     assert addresses(["a:1"]) == ("a:1",)

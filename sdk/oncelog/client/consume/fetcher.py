@@ -8,7 +8,7 @@ Rule 4: a failure that will not pass, or has not passed for `default_api_timeout
 Rule 5: an answer that breaks the protocol (`core/consume/fetch_answer.py`) is such a failure, and nothing of it is used.
 Rule 6: a consumer that names its rack asks a follower there instead of the leader, as long as that one answers
         (`core/consume/near_replica.py`).
-Rule 7: a defect of ours that a partition's part of a call, or of its answer, meets is such a failure too.
+Rule 7: a defect of ours is such a failure too, of the partitions whose call or answer met it, or of all that may be asked for.
 """
 
 from __future__ import annotations
@@ -175,6 +175,14 @@ class Fetcher:
         self._is_kicked = False
         if self._is_closed:
             return
+        try:
+            self._fetch_what_may_be()
+        except Exception as defect:
+            for cursor in self.cursors.values():
+                if not cursor.is_fetching:
+                    self.meets(cursor, for_caller(_DEFECT, defect))
+
+    def _fetch_what_may_be(self) -> None:
         now = now_ms()
         if any(cursor.lacks_position(now) for cursor in self.cursors.values()):
             self._news.set()  # its reader looks for one
@@ -241,12 +249,12 @@ class Fetcher:
         try:
             request = self._request([cursor for cursor, _ in asked], wait_ms, is_follower)
             reply, payload = await methods.FETCH.call(self._context.transport, address, request, timeout_ms)
+            self._take(address, asked, request, reply, memoryview(payload))
         except Exception as error:
             for cursor, generation in asked:
                 if cursor.generation == generation:
                     self._failed(cursor, for_caller(_DEFECT, error))
             return
-        self._take(address, asked, request, reply, memoryview(payload))
         least_ms = min(wait_ms, _LEAST_WAIT_MS)
         if not len(payload) and now_ms() - asked_ms < least_ms:
             for cursor, _ in asked:
@@ -282,18 +290,11 @@ class Fetcher:
         reply: pb.FetchReply,
         payload: memoryview,
     ) -> None:
-        slices: dict[tuple[str, int], tuple[pb.FetchedPartition, memoryview]] = {}
-        start, lengths_fit = 0, True
-        for item in reply.partitions:
-            end = start + item.length
-            lengths_fit = lengths_fit and end >= start
-            slices[item.topic_id, item.partition] = (item, payload[start:end])
-            start = end
-        fits = lengths_fit and start == len(payload) and len(reply.partitions) == len(asked)
+        parts = _parts(reply, payload, len(asked))
         for (cursor, generation), question in zip(asked, request.partitions, strict=True):
             if cursor.generation != generation:
                 continue
-            found = slices.get(cursor.id) if fits else None
+            found = parts.get(cursor.id)
             try:
                 if found is None:
                     raise errors.InvalidResponseError(
@@ -326,11 +327,8 @@ class Fetcher:
             cursor.forget_bounds()
         told = Bounds(item.leader_epoch, item.high_watermark, item.last_stable_offset)
         check_bounds(cursor.bounds, told)
-        limit = (
-            told.last_stable_offset
-            if self._isolation == types_pb2.ISOLATION_LEVEL_READ_COMMITTED
-            else told.high_watermark
-        )
+        is_committed = self._isolation == types_pb2.ISOLATION_LEVEL_READ_COMMITTED
+        limit = told.last_stable_offset if is_committed else told.high_watermark
         check_extent(cursor.fetch_offset, item.next_offset, len(data), limit)
         self._arrived(cursor, item, data)
 
@@ -431,6 +429,20 @@ class Fetcher:
                 self._deliver(cursor, errors.UnknownTopicError.named(cursor.partition.topic))
 
         self._metadata.request_refresh().add_done_callback(look)
+
+
+def _parts(
+    reply: pb.FetchReply, payload: memoryview, asked: int
+) -> dict[tuple[str, int], tuple[pb.FetchedPartition, memoryview]]:
+    """The answer by partition; empty when it does not fit a question about so many."""
+    parts: dict[tuple[str, int], tuple[pb.FetchedPartition, memoryview]] = {}
+    start = 0
+    for item in reply.partitions:
+        if item.length < 0:
+            return {}
+        parts[item.topic_id, item.partition] = (item, payload[start : start + item.length])
+        start += item.length
+    return parts if start == len(payload) and len(reply.partitions) == asked else {}
 
 
 def _alone(error: errors.OncelogError) -> errors.OncelogError:

@@ -132,6 +132,12 @@ class Receiver:
         self._is_kicked = False
         if self._is_closed:
             return
+        try:
+            self._ask_whom_it_may()
+        except Exception as defect:
+            self._crashed(defect)
+
+    def _ask_whom_it_may(self) -> None:
         if self._partitions.is_created_again:
             self._end(created_again(self._topic, advice="its channels are gone with the old one"))
             return

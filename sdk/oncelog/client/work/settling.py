@@ -7,7 +7,8 @@ Rule 2: a call whose outcome is not known is repeated until `default_api_timeout
         (`judge_at_new_leader`).
 Rule 3: a word ends once: done, refused with its reason, or unknown. Records that are not this worker's any more are a
         `NotOwnerError`, and their worker's account is closed.
-Rule 4: a defect of ours that a call, or its answer, meets ends the words of that call as unknown, with an error that says so.
+Rule 4: a defect of ours that a call, or its answer, meets ends the words of that call as unknown, with an error that says so;
+        one that is met before they go ends all that wait.
 """
 
 from __future__ import annotations
@@ -182,30 +183,38 @@ class Settler:
     # ------------------------------------------------------------ calls
 
     def _flush(self) -> None:
-        """Rule 1."""
+        """Sends what may go. Rules 1 and 4."""
         self._is_kicked = False
+        waiting, self._queue = self._queue, []
+        try:
+            chosen = self._chosen(waiting)
+        except Exception as defect:
+            self._end_all((word for word in waiting if not word.is_over), for_caller(_DEFECT, defect))
+            chosen = {}
+        for lane, words in chosen.items():
+            self._start(lane, words)
+        self._look_idle()
+
+    def _chosen(self, waiting: list[_Word]) -> dict[_Lane, list[_Word]]:
+        """Returns what may go where now; the rest waits."""
         rest: list[_Word] = []
         chosen: dict[_Lane, list[_Word]] = {}
         now = now_ms()
         is_leaderless = False
-        waiting, self._queue = self._queue, []
         for word in waiting:
             if self._is_over_by_new_leader(word) or self._is_given_up(word, now):
                 continue
             lane = _Lane(self._partitions.leader(word.held.place.partition), word.said.verdict is Verdict.REJECT)
             is_leaderless = is_leaderless or not lane.address
-            words = chosen.setdefault(lane, [])
-            if lane.address and self._calls.get(lane, 0) < _MOST_CALLS and len(words) < MOST_RECORDS:
-                words.append(word)
+            has_room = self._calls.get(lane, 0) < _MOST_CALLS and len(chosen.get(lane, ())) < MOST_RECORDS
+            if lane.address and has_room:
+                chosen.setdefault(lane, []).append(word)
             else:
                 rest.append(word)
-        self._queue = [*rest, *self._queue]
-        for lane, words in chosen.items():
-            if words:
-                self._start(lane, words)
         if is_leaderless and self._retry is None:
             self._try_later([], errors.LeaderNotAvailableError())
-        self._look_idle()
+        self._queue = [*rest, *self._queue]
+        return chosen
 
     def _is_over_by_new_leader(self, word: _Word) -> bool:
         """Rule 2."""
@@ -355,11 +364,8 @@ class Settler:
         for word in words:
             word.may_be_copy = True
         delay_ms = self._context.delay_ms(self._attempts, error.retry_after_ms)
-        kept = [word for word in words if word.deadline_ms > now + delay_ms]
-        for word in words:
-            if word.deadline_ms <= now + delay_ms:
-                self._end(word, error)
-        self._queue = [*kept, *self._queue]
+        self._end_all((word for word in words if word.deadline_ms <= now + delay_ms), error)
+        self._queue = [*(word for word in words if not word.is_over), *self._queue]
         if self._retry is None:
             self._retry = asyncio.get_running_loop().call_later(delay_ms / 1000, self._again)
 
@@ -426,20 +432,12 @@ class Settler:
                 for held in records:
                     held.moves(MessageIncident.REFUSED)
             return error
-        if not reply.errors:
-            for held in records:
-                held.moves(MessageIncident.CONFIRMED)
-                self._over(held)
-            return None
-        return _not_entered(records, reply, self._over)
+        return _entered(records, reply, self._over)
 
     async def farewell(self, brokers: Iterable[str], waiting: list[Held], timeout_ms: int) -> None:
         """Tells these brokers that the worker ends, and gives back what the caller was never given. One try."""
         deadline_ms = now_ms() + timeout_ms
-        by_broker: dict[str, list[Held]] = {}
-        for held in waiting:
-            if held.moves(MessageIncident.VERDICT):
-                by_broker.setdefault(held.broker, []).append(held)
+        by_broker = _released(waiting)
         await asyncio.gather(*(self._leave(broker, by_broker.get(broker, []), deadline_ms) for broker in brokers))
 
     async def _leave(self, broker: str, records: list[Held], deadline_ms: int) -> None:
@@ -452,8 +450,22 @@ class Settler:
             held.moves(MessageIncident.CONFIRMED)
 
 
-def _not_entered(records: list[Held], reply: ch.SettleReply, over: Callable[[Held], None]) -> errors.OncelogError:
-    """All or nothing: what was not refused is the caller's again."""
+def _released(waiting: Iterable[Held]) -> dict[str, list[Held]]:
+    """Returns by broker what is given back now."""
+    by_broker: dict[str, list[Held]] = {}
+    for held in waiting:
+        if held.moves(MessageIncident.VERDICT):
+            by_broker.setdefault(held.broker, []).append(held)
+    return by_broker
+
+
+def _entered(records: list[Held], reply: ch.SettleReply, over: Callable[[Held], None]) -> errors.OncelogError | None:
+    """Returns why they are not part of the transaction, if so. All or nothing: what was not refused is the caller's again."""
+    if not reply.errors:
+        for held in records:
+            held.moves(MessageIncident.CONFIRMED)
+            over(held)
+        return None
     refusals = [_refusal(item) for item in reply.errors]
     error = from_detail(reply.errors[0].error)
     if error.retriable:

@@ -48,7 +48,7 @@ def test_a_new_leader_is_followed(cluster: FakeCluster) -> None:
     cluster.run(work)
 
 
-@pytest.mark.parametrize("place", ["Fetcher._request", "check_extent"])
+@pytest.mark.parametrize("place", ["Fetcher._source", "Fetcher._request", "Fetcher._take", "check_extent"])
 def test_a_defect_of_ours_is_told_to_the_reader_and_then_tried_again(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:

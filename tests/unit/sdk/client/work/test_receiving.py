@@ -9,6 +9,7 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.work.message import ChannelMessage
+from oncelog.client.work.partitions import Partitions
 from oncelog.client.work.received_records import AnswerReader
 from oncelog.client.work.worker import Worker
 from oncelog.core.work.holding import Held, Holding
@@ -101,8 +102,9 @@ def test_a_batch_that_cannot_be_read_is_told_once(cluster: FakeCluster, channels
     at_work(cluster, work)
 
 
+@pytest.mark.parametrize(("part", "method"), [(AnswerReader, "read"), (Partitions, "by_leader")])
 def test_a_defect_of_ours_ends_the_worker_for_every_reader(
-    cluster: FakeCluster, channels: FakeChannels, monkeypatch: pytest.MonkeyPatch
+    cluster: FakeCluster, channels: FakeChannels, monkeypatch: pytest.MonkeyPatch, part: type, method: str
 ) -> None:
     """Else nothing asks this broker any more, and readers wait for records that never come."""
 
@@ -110,7 +112,7 @@ def test_a_defect_of_ours_ends_the_worker_for_every_reader(
         raise ZeroDivisionError("a defect")
 
     async def work(worker: Worker) -> None:
-        monkeypatch.setattr(AnswerReader, "read", breaks)
+        monkeypatch.setattr(part, method, breaks)
         append(cluster, [b"0"])
         for _ in range(2):
             with pytest.raises(errors.IllegalStateError, match=r"report this.*ZeroDivisionError\('a defect'\)"):
