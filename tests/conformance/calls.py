@@ -16,7 +16,7 @@ from oncelog.wire import methods
 from oncelog.wire.methods import MethodSpec
 from oncelog.wire.wire_errors import from_detail
 from oncelog_partition_leader.core.log.batch_check import RECORD_BYTES_MIN
-from oncelog_partition_leader.rpc import produce_service
+from oncelog_partition_leader.rpc.produce import produce_service
 from oncelog_runtime.metadata import cluster_keys as keys
 from tests.conformance.looking import Looking
 from tests.conformance.names import ABORTED, ALL, COMMITTED, TIMEOUT_MS, Joined, Place, Writer, counts_of

@@ -90,6 +90,7 @@ class SimCluster:
             "transaction_resolve_after_ms": 3_000,
             "transaction_resolve_interval_ms": 1_000,
             "replica_lag_time_max_ms": 4_000,
+            "check_inline_bytes": 1,  # every compressed batch waits for its check
             **self._door_options,
             **self._security_options,
             **self._broker_options,

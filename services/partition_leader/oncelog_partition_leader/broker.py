@@ -51,7 +51,8 @@ from oncelog_partition_leader.rpc.coordinator_signpost import CoordinatorSignpos
 from oncelog_partition_leader.rpc.fetch import Reader
 from oncelog_partition_leader.rpc.get_metadata import MetadataService
 from oncelog_partition_leader.rpc.operations_service import OperationsService
-from oncelog_partition_leader.rpc.produce_service import ProduceService
+from oncelog_partition_leader.rpc.produce.payload_checks import PayloadChecks
+from oncelog_partition_leader.rpc.produce.produce_service import ProduceService
 from oncelog_partition_leader.rpc.quota_service import QuotaService
 from oncelog_partition_leader.rpc.records_service import RecordsService
 from oncelog_partition_leader.rpc.replica_service import ReplicaService
@@ -140,7 +141,8 @@ class Broker:
         )
         self.healer = Healer(self.replicas.partitions, self.coordinators, config, ports.clock, self.bugs)
         observer = self.replicas.observer
-        self.producing = ProduceService(config, ports.clock, self.view, self.replicas, tokens)
+        checks = PayloadChecks(config.check_inline_bytes, ports.disk, self.tasks, self.bugs)
+        self.producing = ProduceService(config, ports.clock, self.view, self.replicas, tokens, checks)
         self.producing.register(ports.server)
         reader = Reader(config, ports.clock, self.replicas, observer)
         reader.register(ports.server)

@@ -64,6 +64,9 @@ class BrokerConfig(ServingConfig):
     request_timeout_max_ms: int = setting(120_000, "longest time-out of a produce request")
     inbox_bytes_max: int = setting(64 << 20, "bytes that may wait for their append, per partition")
     inbox_batches_max: int = setting(10_000, "batches that may wait for append or acknowledgement, per partition")
+    check_inline_bytes: int = setting(
+        1 << 20, "compressed batches that unpack to more are checked in a thread, while others are served"
+    )
     fetch_reply_bytes: int = setting(
         16 << 20,
         "largest answer of a fetch, or to a worker, below max_message_bytes; nothing else is served while it is read",

@@ -32,7 +32,7 @@ from oncelog.wire.wire_errors import from_detail
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.appends.commands import ACKS_ALL
 from oncelog_partition_leader.rpc.fetch import Reader
-from oncelog_partition_leader.rpc.produce_service import ProduceService
+from oncelog_partition_leader.rpc.produce.produce_service import ProduceService
 from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS, Topic
 from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.ports import Disk, RpcServer

@@ -24,7 +24,7 @@ from oncelog_partition_leader.partition.coordinator_client import Coordinators
 from oncelog_partition_leader.partition.disk_confirmation import DiskConfirmation
 from oncelog_partition_leader.replication.replica_manager import ReplicaManager
 from oncelog_partition_leader.rpc.describe import producers_reply
-from oncelog_partition_leader.rpc.produce_service import Outcome, cancel_all
+from oncelog_partition_leader.rpc.produce.produce_service import Outcome, cancel_all
 from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS
 from oncelog_runtime.ports import RpcServer
 from oncelog_runtime.security.gate import register

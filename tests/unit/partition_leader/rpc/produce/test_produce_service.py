@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -21,16 +22,18 @@ from oncelog.errors import (
 from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog_partition_leader.core.appends.commands import Written
-from oncelog_partition_leader.rpc import produce_service as module
-from oncelog_partition_leader.rpc.produce_service import ProduceService, _check_writer, cancel_all
+from oncelog_partition_leader.rpc.produce import produce_service as module
+from oncelog_partition_leader.rpc.produce.payload_checks import PayloadChecks
+from oncelog_partition_leader.rpc.produce.produce_service import ProduceService, _check_writer, cancel_all
 from oncelog_runtime.metadata.cluster_keys import OFFSETS_TOPIC, SHARD_WRITER_BASE, TRANSACTION_TOPIC
+from oncelog_runtime.process.tasks import TaskOwner
 
 P0 = PartitionId("0" * 32, 0)
 WRITTEN = Written(7, 1_000, 0, False)
 
 
 def header(producer_id: int) -> Any:
-    return cast(Any, SimpleNamespace(producer_id=producer_id))
+    return cast(Any, SimpleNamespace(producer_id=producer_id, codec=0, uncompressed_length=5))
 
 
 def test_each_topic_has_writers_of_its_kind() -> None:
@@ -57,7 +60,8 @@ class Producing:
         clock: Any = SimpleNamespace(now_ms=lambda: 1, monotonic_ms=lambda: 1)
         config: Any = SimpleNamespace(request_timeout_max_ms=1_000)
         unused: Any = None
-        self.service = ProduceService(config, clock, unused, replicas, unused)
+        self.checks = PayloadChecks(1_000, unused, unused, unused)
+        self.service = ProduceService(config, clock, unused, replicas, unused, self.checks)
         monkeypatch.setattr(module, "read_client_batch", lambda *_: header(-1))
         monkeypatch.setattr(module, "check_payload", lambda *_, **__: None)
 
@@ -111,6 +115,45 @@ def test_without_acks_only_a_refusal_is_answered(monkeypatch: pytest.MonkeyPatch
     async def main() -> None:
         reply = await Producing(monkeypatch, leads=leads).produce(5, acks=0)
         assert len(reply.partitions) == (0 if leads else 1)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("acks", [-1, 0])
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_batch_that_takes_long_to_check_is_queued_then_or_refused(
+    monkeypatch: pytest.MonkeyPatch, acks: int, leads: bool
+) -> None:
+    """Also without acks: until then its bytes are in memory."""
+
+    async def main() -> None:
+        s = Producing(monkeypatch)
+        checked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def run(check: Callable[[], None]) -> None:
+            await checked
+            check()
+
+        disk: Any = SimpleNamespace(run=run)
+        unused: Any = None
+        s.service._checks = PayloadChecks(4, disk, TaskOwner(lambda error: pytest.fail(repr(error))), unused)
+        monkeypatch.setattr(
+            module,
+            "read_client_batch",
+            lambda *_: SimpleNamespace(producer_id=-1, codec=1, uncompressed_length=5),
+        )
+        request = pb.ProduceRequest(acks=acks, partitions=[pb.ProducePartition(length=5)], timeout_ms=100)
+        asking = asyncio.ensure_future(s.service.produce(request, b"batch"))
+        await asyncio.sleep(0.01)
+        assert (s.commands, asking.done()) == ([], False)
+        s.leads = leads  # it may have lost the leadership meanwhile
+        checked.set_result(None)
+        await asyncio.sleep(0.01)
+        for command in s.commands:
+            command.done.set_result(WRITTEN)
+        reply, _ = await asking
+        assert len(s.commands) == leads
+        assert [item.HasField("error") for item in reply.partitions] == ([not leads] if acks or not leads else [])
 
     asyncio.run(main())
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 from oncelog.core.batch.header import BatchHeader
 from oncelog.errors import (
@@ -27,7 +28,9 @@ from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.appends.commands import ACKS_ALL, AppendBatch, Written
 from oncelog_partition_leader.core.log.batch_check import BatchLimits, read_client_batch
 from oncelog_partition_leader.core.log.payload_check import check_payload
+from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_partition_leader.replication.replica_manager import ReplicaManager
+from oncelog_partition_leader.rpc.produce.payload_checks import Checking, PayloadChecks
 from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS, SHARD_WRITER_BASE, producer_id_ceiling
 from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.metadata.waiting_topics import DELAY_MAX_MS, is_waiting, topic_of
@@ -49,12 +52,14 @@ class ProduceService:
         view: ClusterView,
         replicas: ReplicaManager,
         tokens: SessionTokens,
+        checks: PayloadChecks,
     ) -> None:
         self._config = config
         self._clock = clock
         self._view = view
         self._replicas = replicas
         self._tokens = tokens
+        self._checks = checks
         self.draining = False
 
     def register(self, server: RpcServer) -> None:
@@ -70,7 +75,9 @@ class ProduceService:
         reply = pb.ProduceReply()
         if request.acks == 0:
             for item, outcome in zip(request.partitions, pending, strict=True):
-                if isinstance(outcome, asyncio.Future):
+                # Until then the request's bytes are in memory, and count as its caller's.
+                await self._checks.passed(PartitionId(item.topic_id, item.partition))
+                if isinstance(outcome, asyncio.Future) and not _is_refused(outcome):
                     outcome.add_done_callback(_forget)
                 else:
                     await _add_outcome(reply.partitions.add(topic_id=item.topic_id, partition=item.partition), outcome)
@@ -114,23 +121,22 @@ class ProduceService:
     def submit_batch(
         self, item: pb.ProducePartition, data: Buffer, acks: int, deadline_ms: int, now_ms: int
     ) -> asyncio.Future[Written]:
-        """Checks a batch and queues it. Raises its refusal."""
-        partition_id = PartitionId(item.topic_id, item.partition)
-        partition = self._replicas.find(partition_id)
+        """Checks a batch and queues it, at once or when its payload has been unpacked (`PayloadChecks`). Raises its refusal."""
+        place = PartitionId(item.topic_id, item.partition)
+        partition = self._replicas.find(place)
         require_access(partition.topic, TopicOperation.WRITE)
         leadership = partition.require_leadership()
-        config = partition.topic_config.log
-        limits = BatchLimits(
-            now_ms=now_ms, max_message_bytes=config.max_message_bytes, segment_bytes=config.segment_bytes
-        )
-        is_compacted = config.is_compacted
-        if is_waiting(partition.topic):
-            limits = replace(limits, timestamp_after_max_ms=DELAY_MAX_MS, delays=True)
-            is_compacted = self._is_compacted(topic_of(partition.topic))
+        limits, is_compacted = self._limits(partition, now_ms)
+
+        def check() -> None:
+            check_payload(header, data, limits.max_uncompressed_bytes, is_compacted=is_compacted)
+
         try:
             header = read_client_batch(data, limits, item.topic_id, item.partition)
             _check_writer(partition.topic, header)
-            check_payload(header, data, limits.max_uncompressed_bytes, is_compacted=is_compacted)
+            must_wait = self._checks.must_wait(place, header)
+            if not must_wait:
+                check()
         except OncelogError:
             raise
         except Exception as error:  # nothing is queued yet: this batch is refused, the others of the request are not
@@ -139,8 +145,23 @@ class ProduceService:
             self._check_identity(header, item, now_ms)
         done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
         command = AppendBatch(done, deadline_ms, acks, header=header, data=data, transactional_id=item.transactional_id)
-        leadership.submit(command, len(data))
+        if must_wait:
+            submit = partial(_submit_at_last, partition, command, len(data))
+            self._checks.enter(place, header, Checking(check, submit, done))
+        else:
+            leadership.submit(command, len(data))
         return done
+
+    def _limits(self, partition: LocalPartition, now_ms: int) -> tuple[BatchLimits, bool]:
+        """Returns the limits of a batch for this partition, and whether each record needs a key."""
+        config = partition.topic_config.log
+        limits = BatchLimits(
+            now_ms=now_ms, max_message_bytes=config.max_message_bytes, segment_bytes=config.segment_bytes
+        )
+        if not is_waiting(partition.topic):
+            return limits, config.is_compacted
+        limits = replace(limits, timestamp_after_max_ms=DELAY_MAX_MS, delays=True)
+        return limits, self._is_compacted(topic_of(partition.topic))
 
     def _is_compacted(self, topic: str) -> bool:
         """Tells whether a topic takes no records without a key: then none may wait for it."""
@@ -165,6 +186,11 @@ class ProduceService:
             self._tokens.require_producer(header.producer_id, item.session_token)
 
 
+def _submit_at_last(partition: LocalPartition, command: AppendBatch, size: int) -> None:
+    """Queues a batch whose check took a while: another replica may lead by now. Raises its refusal."""
+    partition.require_leadership().submit(command, size)
+
+
 def _check_writer(topic: str, header: BatchHeader) -> None:
     """Lets only shard owners write internal topics, by their producer ids, which are never given to clients."""
     if (topic in INTERNAL_TOPICS) != (header.producer_id >= SHARD_WRITER_BASE):
@@ -176,6 +202,10 @@ def _named_twice(request: pb.ProduceRequest) -> InvalidRequestError:
     (topic_id, partition), _ = named.most_common(1)[0]
     message = "a partition stands twice in one request: send one batch for each"
     return InvalidRequestError(message, topic_id=topic_id, partition=partition)
+
+
+def _is_refused(future: asyncio.Future[Written]) -> bool:
+    return future.done() and not future.cancelled() and future.exception() is not None
 
 
 def _forget(future: asyncio.Future[Written]) -> None:
