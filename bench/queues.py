@@ -51,10 +51,12 @@ IN_FLIGHT: Final = 100
 _HELD: Final = 20_000
 _SIZE: Final = 100
 _STALLED_S: Final = 60.0
-_REST_S: Final = 5.0
-"""Servers that have just started have come to rest by then."""
+_REST_S: Final = 10.0
+"""The servers have come to rest by then."""
 _IDLE: Final = 300
-"""Messages, of which each waits for the one before it. So many go before, unmeasured: a process is slow at first."""
+"""Messages, of which each waits for the one before it."""
+_WARM: Final = 20_000
+"""So many are worked through before, unmeasured: a process that has just started is slow, one of Java for long."""
 JARS: Final = (
     "a folder with the jars of org.apache.kafka:kafka_2.13 and :kafka-tools (4.2 or later) and of all that they depend on, "
     "as `mvn dependency:copy-dependencies` lays them down"
@@ -238,16 +240,23 @@ class Side(NamedTuple):
 async def measure_idle(side: Side, folder: Path, found: Found) -> None:
     """Measures one side once, while no other is up."""
     async with side.running(folder) as queue:
+        await backlog_s(queue, 1, _WARM, single=False)
         await idle_ms(queue, _IDLE)
-        await asyncio.to_thread(os.sync)  # else what was written before goes to the disk meanwhile
-        await asyncio.sleep(_REST_S)
+        await rest()
         took_ms = await idle_ms(queue, _IDLE)
     found["idle, p50 ms", side.name].append(took_ms[len(took_ms) // 2])
     found["idle, p99 ms", side.name].append(took_ms[len(took_ms) * 99 // 100])
 
 
+async def rest() -> None:
+    """Has the disks written first: else what was written before goes to them meanwhile."""
+    await asyncio.to_thread(os.sync)
+    await asyncio.sleep(_REST_S)
+
+
 async def measure_backlogs(queue: Queue, records: int, found: Found) -> None:
     """Measures one side once."""
+    await rest()
     for workers in (1, 8):
         for single in (True, False):
             name = f"{workers} worker{'s' * (workers > 1)}, {'single' if single else 'batched'} acks, k messages/s"

@@ -9,7 +9,7 @@ from unittest import mock
 
 from oncelog import errors
 from oncelog.core.batch.batch import MAX_UNCOMPRESSED_BYTES, encode_batch
-from oncelog.core.batch.header import CODEC_ZSTD, NO_SHARD, partition_tag
+from oncelog.core.batch.header import CODEC_NONE, CODEC_ZSTD, NO_SHARD, partition_tag
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pa
 from oncelog.wire import methods
@@ -65,12 +65,13 @@ class Calls(Looking):
 
     # ------------------------------------------------------------ batches
 
-    def batch(self, place: Place, writer: Writer, *values: str, seq: int = 0) -> bytes:
+    def batch(self, place: Place, writer: Writer, *values: str, seq: int = 0, codec: int = CODEC_NONE) -> bytes:
         """A data batch as a producer would send it."""
         return encode_batch(
             [None] * len(values),
             [value.encode() for value in values],
             timestamps_ms=[self.now_ms] * len(values),
+            codec=codec,
             producer_id=writer.producer_id,
             producer_epoch=writer.epoch,
             base_sequence=seq,
@@ -141,9 +142,11 @@ class Calls(Looking):
             raise from_detail(answer.error)
         return answer
 
-    async def write(self, place: Place, writer: Writer, *values: str, seq: int = 0, **how: Any) -> int:
+    async def write(
+        self, place: Place, writer: Writer, *values: str, seq: int = 0, codec: int = CODEC_NONE, **how: Any
+    ) -> int:
         """One batch to the leader; its base offset."""
-        data = self.batch(place, writer, *values, seq=seq)
+        data = self.batch(place, writer, *values, seq=seq, codec=codec)
         answer = await self.produce(place, data, tid=writer.transactional_id, token=writer.token, **how)
         return int(answer.base_offset)
 

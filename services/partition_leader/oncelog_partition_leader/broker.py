@@ -141,7 +141,7 @@ class Broker:
         )
         self.healer = Healer(self.replicas.partitions, self.coordinators, config, ports.clock, self.bugs)
         observer = self.replicas.observer
-        checks = PayloadChecks(config.check_inline_bytes, ports.disk, self.tasks, self.bugs)
+        checks = PayloadChecks(config.check_inline_bytes, ports.threads, self.tasks, self.bugs)
         self.producing = ProduceService(config, ports.clock, self.view, self.replicas, tokens, checks)
         self.producing.register(ports.server)
         reader = Reader(config, ports.clock, self.replicas, observer)

@@ -12,7 +12,7 @@ from oncelog.ports import Transport, WallClock
 from oncelog.trace.tracing import Tracer
 from oncelog_runtime.observability.health import HealthState
 from oncelog_runtime.observability.metrics import NodeMetrics
-from oncelog_runtime.ports import Disk, Helpers, MetadataStore, RpcServer
+from oncelog_runtime.ports import Disk, Helpers, MetadataStore, RpcServer, Threads
 from oncelog_runtime.security.authorizer import Authorizer
 from oncelog_runtime.serving.quotas import Quotas
 
@@ -29,6 +29,7 @@ class NodePorts:
     random: Random
     """In a real process the operating system's random source: keys are made with it."""
     helpers: Helpers
+    threads: Threads
     health: HealthState = field(default_factory=HealthState)
     tracer: Tracer | None = None
     """None: tracing is off, as in the simulation."""

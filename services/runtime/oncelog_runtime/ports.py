@@ -153,6 +153,14 @@ class Disk(Protocol):
         ...
 
 
+class Threads(Protocol):
+    """Runs work that takes milliseconds of a processor and waits for nothing: no disk that hangs delays it."""
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Runs it beside the loop, and raises what it raises; on the loop in the simulation, a little later."""
+        ...
+
+
 # ---------------------------------------------------------------- helpers
 
 

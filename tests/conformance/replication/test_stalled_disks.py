@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from oncelog import errors
+from oncelog.core.batch.header import CODEC_NONE, CODEC_ZSTD
 from oncelog_partition_leader.log.data_dir.disk_watch import STALLED
 from oncelog_runtime.metadata import cluster_keys as keys
 from oncelog_runtime.observability import health
@@ -137,7 +138,8 @@ async def test_a_write_that_blocks_the_process_makes_its_peers_elect_another(s: 
     assert await s.read(place) == ["x", "y"]
 
 
-async def test_nobody_piles_up_before_a_hung_disk(s: Script) -> None:
+@pytest.mark.parametrize("codec", [CODEC_NONE, CODEC_ZSTD], ids=["checked at once", "checked in a thread"])
+async def test_nobody_piles_up_before_a_hung_disk(s: Script, codec: int) -> None:
     places = await s.topic("work", 4, min_insync_replicas="2", flush_mode="fsync")
     writer = await s.producer()
     for place in places:
@@ -149,7 +151,7 @@ async def test_nobody_piles_up_before_a_hung_disk(s: Script) -> None:
     for number in range(1, 61):
         for place in places:
             try:
-                await s.write(place, writer, "y", seq=number, timeout_ms=200)
+                await s.write(place, writer, "y", seq=number, codec=codec, timeout_ms=200)
             except errors.OncelogError:
                 pass
         await s.sleep(1)

@@ -120,6 +120,7 @@ async def test_idle_latency_is_measured_while_the_servers_of_that_side_are_up(
 ) -> None:
     monkeypatch.setattr(queues, "_REST_S", 0.0)
     monkeypatch.setattr(queues, "_IDLE", 3)
+    monkeypatch.setattr(queues, "_WARM", 2)
     echo, ended = Echo(), []
 
     @asynccontextmanager
@@ -129,7 +130,7 @@ async def test_idle_latency_is_measured_while_the_servers_of_that_side_are_up(
 
     found: queues.Found = defaultdict(list)
     await measure_idle(Side("echo", running), tmp_path, found)
-    assert ended == [6], "three to warm up, three that are measured"
+    assert ended == [8], "two and three to warm up, three that are measured"
     assert {key: len(value) for key, value in found.items()} == {
         ("idle, p50 ms", "echo"): 1,
         ("idle, p99 ms", "echo"): 1,

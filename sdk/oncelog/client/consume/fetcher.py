@@ -8,7 +8,7 @@ Rule 4: a failure that will not pass, or has not passed for `default_api_timeout
 Rule 5: an answer that breaks the protocol (`core/consume/fetch_answer.py`) is such a failure, and nothing of it is used.
 Rule 6: a consumer that names its rack asks a follower there instead of the leader, as long as that one answers
         (`core/consume/near_replica.py`).
-Rule 7: a defect of ours is such a failure too, of the partitions whose call or answer met it, or of all that may be asked for.
+Rule 7: a defect of ours is such a failure too, of the partitions that met it: as one was asked for, in a call, or its answer.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _FOLLOWER_PATIENCE_MS = 5_000
 _LEAST_WAIT_MS = 100
 """A leader that answers a long poll with nothing at once is not asked again at once."""
 
-_DEFECT = "a defect of ours keeps this partition from being read here: seek past its position to go on"
+_DEFECT = "a defect of ours keeps this partition from being read here: if it stays, seek past its position"
 
 
 class Fetched:
@@ -82,7 +82,7 @@ def _fetchable(cursors: Collection[Cursor], now: int, max_bytes: int) -> Iterato
 
 
 class Fetcher:
-    """See the module. One per consumer. Its 27 methods are small steps around one buffer, on one event loop."""
+    """See the module. One per consumer. Its methods are small steps around one buffer, on one event loop."""
 
     def __init__(self, context: Context, metadata: Metadata, config: ConsumerConfig) -> None:
         self._context = context
@@ -175,21 +175,17 @@ class Fetcher:
         self._is_kicked = False
         if self._is_closed:
             return
-        try:
-            self._fetch_what_may_be()
-        except Exception as defect:
-            for cursor in self.cursors.values():
-                if not cursor.is_fetching:
-                    self.meets(cursor, for_caller(_DEFECT, defect))
-
-    def _fetch_what_may_be(self) -> None:
         now = now_ms()
         if any(cursor.lacks_position(now) for cursor in self.cursors.values()):
             self._news.set()  # its reader looks for one
         groups: dict[tuple[str, bool], list[Cursor]] = {}
         throttled: list[int] = []
         for cursor in _fetchable(self.cursors.values(), now, self._config.max_buffered_bytes):
-            address, is_follower = self._source(cursor, now)
+            try:
+                address, is_follower = self._source(cursor, now)
+            except Exception as defect:
+                self.meets(cursor, for_caller(_DEFECT, defect))
+                continue
             if not address:
                 self._try_later(cursor, errors.LeaderNotAvailableError(), now)
             elif (until := self._context.throttles.until_ms(address, methods.FETCH.name, now)) > 0:

@@ -8,7 +8,7 @@ Rule 2: a call whose outcome is not known is repeated until `default_api_timeout
 Rule 3: a word ends once: done, refused with its reason, or unknown. Records that are not this worker's any more are a
         `NotOwnerError`, and their worker's account is closed.
 Rule 4: a defect of ours that a call, or its answer, meets ends the words of that call as unknown, with an error that says so;
-        one that is met before they go ends all that wait.
+        one that a word meets before it goes ends that one.
 """
 
 from __future__ import annotations
@@ -186,12 +186,7 @@ class Settler:
         """Sends what may go. Rules 1 and 4."""
         self._is_kicked = False
         waiting, self._queue = self._queue, []
-        try:
-            chosen = self._chosen(waiting)
-        except Exception as defect:
-            self._end_all((word for word in waiting if not word.is_over), for_caller(_DEFECT, defect))
-            chosen = {}
-        for lane, words in chosen.items():
+        for lane, words in self._chosen(waiting).items():
             self._start(lane, words)
         self._look_idle()
 
@@ -202,7 +197,12 @@ class Settler:
         now = now_ms()
         is_leaderless = False
         for word in waiting:
-            if self._is_over_by_new_leader(word) or self._is_given_up(word, now):
+            try:
+                if self._is_over_by_new_leader(word) or self._is_given_up(word, now):
+                    continue
+            except Exception as defect:
+                if not word.is_over:
+                    self._end(word, for_caller(_DEFECT, defect))
                 continue
             lane = _Lane(self._partitions.leader(word.held.place.partition), word.said.verdict is Verdict.REJECT)
             is_leaderless = is_leaderless or not lane.address

@@ -21,6 +21,7 @@ from oncelog_runtime.adapters.files.os_disk import OsDisk
 from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, Listener, ServerOptions
 from oncelog_runtime.adapters.grpc.tls import SERVICE_HINTS, ProcessTls, server_credentials
 from oncelog_runtime.adapters.helper_processes import HelperProcesses
+from oncelog_runtime.adapters.loop_threads import LoopThreads
 from oncelog_runtime.adapters.security import build_security
 from oncelog_runtime.config.serving_config import ServingConfig
 from oncelog_runtime.config.settings import NodeConfig
@@ -103,6 +104,7 @@ def build_ports(config: NodeConfig, component: str, tls: ProcessTls | None = Non
         clock=clock,
         random=SystemRandom(),
         helpers=HelperProcesses(config.data_dir),
+        threads=LoopThreads(),
         tracer=tracer,
         metrics=metrics,
         security=security,

@@ -24,6 +24,7 @@ from oncelog_runtime.sim.loop import Life, SimLoop, SimTask
 from oncelog_runtime.sim.metadata import SimMetadata, SimMetadataClient
 from oncelog_runtime.sim.network import SimNetwork
 from oncelog_runtime.sim.server import SimServer
+from oncelog_runtime.sim.threads import SimThreads
 from oncelog_runtime.sim.transport import SimTransport
 
 T = TypeVar("T")
@@ -159,7 +160,8 @@ class SimNode:
         server: SimServer = world.network.server(self.address, life, self._more)
         random = Random(f"{world.seed}:life:{self.name}:{self.lives}")
         helpers = SimHelpers(self.disk, Random(f"{world.seed}:helpers:{life.name}"), lambda: world.plan, life.name)
-        self.ports = NodePorts(self._transport, server, self.disk, self._metadata, self.clock, random, helpers)
+        threads = SimThreads(Random(f"{world.seed}:threads:{life.name}"))
+        self.ports = NodePorts(self._transport, server, self.disk, self._metadata, self.clock, random, helpers, threads)
         server.quotas = self.ports.quotas
         world.loop.trace(f"start {life.name}")
         if self._main is not None:

@@ -190,6 +190,6 @@ def test_the_ports_end_in_the_order_in_which_they_need_each_other(caplog: pytest
             ended.append("tracer")
 
     made: Any = {name: Port(name) for name in ("server", "transport", "metadata", "disk")}
-    ports = NodePorts(**made, clock=SystemClock(), random=None, helpers=None, tracer=Tracer())  # type: ignore[arg-type]
+    ports = NodePorts(**made, clock=SystemClock(), random=None, helpers=None, threads=None, tracer=Tracer())  # type: ignore[arg-type]
     asyncio.run(close_ports(ports))
     assert ended == ["server", "transport", "metadata", "tracer"]

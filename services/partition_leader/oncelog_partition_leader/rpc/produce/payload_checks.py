@@ -1,16 +1,18 @@
 """Checks payloads that take long to unpack in threads, so that a broker serves others meanwhile.
 
-Rule 1: such is a compressed batch that unpacks to more than `check_inline_bytes`. Others are checked at once.
+Rule 1: a compressed batch that unpacks to more than `check_inline_bytes` is checked in a thread, any other one at once.
 Rule 2: batches of a partition are queued in the order in which they came. So whatever comes while one is checked waits for
         it, or a producer's sequences would stand in another order than they were sent in.
-Rule 3: each has its own outcome: what a check or the queue refuses keeps back no other batch.
-Rule 4: few are unpacked at a time, which bounds their memory.
+Rule 3: each batch has its own outcome: what a check or the queue refuses keeps back no other batch.
+Rule 4: two are unpacked at a time, which bounds the memory of that; the bytes of what waits count as its request's.
+Rule 5: only processors are waited for: while a disk hangs, the queue refuses batches as soon as ever.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple
 
 from oncelog.core.batch.header import CODEC_NONE, BatchHeader
@@ -18,7 +20,7 @@ from oncelog.errors import OncelogError, ShuttingDownError
 from oncelog.types import PartitionId
 from oncelog.wire import methods
 from oncelog_partition_leader.core.appends.commands import Written
-from oncelog_runtime.ports import Disk
+from oncelog_runtime.ports import Threads
 from oncelog_runtime.process.bugs import Bugs
 from oncelog_runtime.process.tasks import TaskOwner
 
@@ -36,9 +38,9 @@ class Checking(NamedTuple):
 class PayloadChecks:
     """See the module. One per broker. `inline_bytes`: rule 1."""
 
-    def __init__(self, inline_bytes: int, disk: Disk, tasks: TaskOwner, bugs: Bugs) -> None:
+    def __init__(self, inline_bytes: int, threads: Threads, tasks: TaskOwner, bugs: Bugs) -> None:
         self._inline_bytes = inline_bytes
-        self._disk = disk
+        self._threads = threads
         self._tasks = tasks
         self._bugs = bugs
         self._slots = asyncio.Semaphore(_AT_ONCE)
@@ -46,56 +48,51 @@ class PayloadChecks:
         """The newest batch on its way, by partition."""
 
     def must_wait(self, place: PartitionId, header: BatchHeader) -> bool:
-        """Returns True when a batch is not to be checked and queued at once, but entered here."""
+        """Returns True when a batch is to be entered here, and not to be checked and queued at once."""
         return place in self._last or self._takes_long(header)
 
     def enter(self, place: PartitionId, header: BatchHeader, batch: Checking) -> None:
         """Has the batch checked and queued, behind the earlier ones of its partition."""
-        name = f"check a payload of partition {place.partition}"
         work = self._pass(batch, self._takes_long(header), self._last.get(place))
-        task = self._last[place] = self._tasks.spawn(work, name)
-        task.add_done_callback(lambda done: self._passed(place, done))
-
-    async def passed(self, place: PartitionId) -> None:
-        """Returns when what has come so far for this partition is queued or refused."""
-        task = self._last.get(place)
-        if task is not None:
-            await asyncio.wait((task,))
+        task = self._last[place] = self._tasks.spawn(work, f"check a payload of partition {place.partition}")
+        task.add_done_callback(partial(self._passed, place, batch.done))
 
     def _takes_long(self, header: BatchHeader) -> bool:
         return header.uncompressed_length > self._inline_bytes and header.codec != CODEC_NONE
 
     async def _pass(self, batch: Checking, takes_long: bool, before: asyncio.Task[None] | None) -> None:
-        done = batch.done
-        try:
-            refusal = await self._refusal(batch.check, takes_long)
-            if before is not None:
-                await asyncio.wait((before,))
-            if refusal is not None:
-                raise refusal
-            if not done.done():  # its caller has gone
+        refusal = await self._refusal(batch, takes_long)
+        if before is not None:
+            await asyncio.wait((before,))
+        if refusal is None and not batch.done.done():  # else its caller has gone
+            try:
                 batch.submit()
-        except OncelogError as error:
-            _refuse(done, error)
-        except Exception as error:
-            _refuse(done, self._bugs.met("request", error, methods.PRODUCE.name))
-        except asyncio.CancelledError:
-            _refuse(done, ShuttingDownError())
-            raise
+            except Exception as error:
+                refusal = self._named(error)
+        if refusal is not None:
+            _refuse(batch.done, refusal)
 
-    async def _refusal(self, check: Callable[[], None], takes_long: bool) -> Exception | None:
+    async def _refusal(self, batch: Checking, takes_long: bool) -> OncelogError | None:
         """Returns why the batch is refused: it still waits for its turn."""
         try:
-            if takes_long:
-                async with self._slots:
-                    await self._disk.run(check)
-            else:
-                check()
+            if not takes_long:
+                batch.check()
+                return None
+            async with self._slots:
+                if not batch.done.done():
+                    await self._threads.run(batch.check)
         except Exception as error:
-            return error
+            return self._named(error)
         return None
 
-    def _passed(self, place: PartitionId, task: asyncio.Task[None]) -> None:
+    def _named(self, error: Exception) -> OncelogError:
+        if isinstance(error, OncelogError):
+            return error.with_traceback(None)  # its frames would keep the request's bytes
+        return self._bugs.met("request", error, methods.PRODUCE.name)
+
+    def _passed(self, place: PartitionId, done: asyncio.Future[Written], task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            _refuse(done, ShuttingDownError())
         if self._last.get(place) is task:
             del self._last[place]
 

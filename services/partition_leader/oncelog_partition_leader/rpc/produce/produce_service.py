@@ -75,9 +75,7 @@ class ProduceService:
         reply = pb.ProduceReply()
         if request.acks == 0:
             for item, outcome in zip(request.partitions, pending, strict=True):
-                # Until then the request's bytes are in memory, and count as its caller's.
-                await self._checks.passed(PartitionId(item.topic_id, item.partition))
-                if isinstance(outcome, asyncio.Future) and not _is_refused(outcome):
+                if isinstance(outcome, asyncio.Future):
                     outcome.add_done_callback(_forget)
                 else:
                     await _add_outcome(reply.partitions.add(topic_id=item.topic_id, partition=item.partition), outcome)
@@ -134,7 +132,8 @@ class ProduceService:
         try:
             header = read_client_batch(data, limits, item.topic_id, item.partition)
             _check_writer(partition.topic, header)
-            must_wait = self._checks.must_wait(place, header)
+            # Without acks nothing may wait here: its request is answered, and would no longer count for its bytes.
+            must_wait = acks != 0 and self._checks.must_wait(place, header)
             if not must_wait:
                 check()
         except OncelogError:
@@ -202,10 +201,6 @@ def _named_twice(request: pb.ProduceRequest) -> InvalidRequestError:
     (topic_id, partition), _ = named.most_common(1)[0]
     message = "a partition stands twice in one request: send one batch for each"
     return InvalidRequestError(message, topic_id=topic_id, partition=partition)
-
-
-def _is_refused(future: asyncio.Future[Written]) -> bool:
-    return future.done() and not future.cancelled() and future.exception() is not None
 
 
 def _forget(future: asyncio.Future[Written]) -> None:

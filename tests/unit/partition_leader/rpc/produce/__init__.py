@@ -1,1 +1,1 @@
-"""Mirrors services/partition_leader/oncelog_partition_leader/rpc/channels."""
+"""Mirrors services/partition_leader/oncelog_partition_leader/rpc/produce."""

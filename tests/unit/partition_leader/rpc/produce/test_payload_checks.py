@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -17,6 +17,7 @@ from oncelog_runtime.process.tasks import TaskOwner
 
 pytestmark = pytest.mark.asyncio
 
+T = TypeVar("T")
 P0, P1 = (PartitionId("0" * 32, number) for number in (0, 1))
 SMALL: Any = SimpleNamespace(uncompressed_length=1_000, codec=1)
 LARGE: Any = SimpleNamespace(uncompressed_length=1_001, codec=1)
@@ -24,13 +25,13 @@ PLAIN: Any = SimpleNamespace(uncompressed_length=1_001, codec=0)
 
 
 class Threads:
-    """See `Disk.run`: work runs when the test lets it."""
+    """See `oncelog_runtime.ports.Threads`: work runs when the test lets it."""
 
     def __init__(self) -> None:
-        self.begun: list[Callable[[], Any]] = []
+        self.begun: list[Callable[[], object]] = []
         self._ends: list[asyncio.Future[None]] = []
 
-    async def run(self, work: Callable[[], Any]) -> Any:
+    async def run(self, work: Callable[[], T]) -> T:
         self.begun.append(work)
         ends: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ends.append(ends)
@@ -55,9 +56,8 @@ class Entering:
         self.defects: list[Exception] = []
         self.queued: list[str] = []
         self.tasks = TaskOwner(lambda error: pytest.fail(repr(error)))
-        disk: Any = self.threads
         bugs: Any = SimpleNamespace(met=self._met)
-        self.checks = PayloadChecks(1_000, disk, self.tasks, bugs)
+        self.checks = PayloadChecks(1_000, self.threads, self.tasks, bugs)
 
     def _met(self, _kind: str, error: Exception, _where: str) -> UnknownServerError:
         self.defects.append(error)
@@ -148,30 +148,21 @@ async def test_few_are_unpacked_at_a_time() -> None:
 
 async def test_a_batch_whose_caller_has_gone_is_not_queued() -> None:
     s = Entering()
-    s.enter("abandoned").cancel()
+    gone = [s.enter("gone before"), s.enter("gone meanwhile")]
+    gone[0].cancel()
     s.enter("behind", SMALL)
     await settle()
+    gone[1].cancel()
     await s.threads.let_end(0)
-    assert s.queued == ["behind"]
+    assert (len(s.threads.begun), s.queued) == (1, ["behind"])
 
 
-async def test_a_process_that_ends_tells_those_that_wait() -> None:
+@pytest.mark.parametrize("begun", [True, False])
+async def test_a_process_that_ends_tells_those_that_wait(begun: bool) -> None:
     s = Entering()
     waiting = [s.enter("first"), s.enter("second", SMALL)]
-    await settle()
+    if begun:
+        await settle()
     await s.tasks.stop()
     assert [type(done.exception()) for done in waiting] == [ShuttingDownError] * 2
     assert s.queued == []
-
-
-async def test_who_wants_no_acknowledgement_waits_for_what_is_on_its_way() -> None:
-    s = Entering()
-    await s.checks.passed(P0)
-    s.enter("first")
-    passed = asyncio.ensure_future(s.checks.passed(P0))
-    await settle()
-    s.enter("later")
-    await settle()
-    assert not passed.done()
-    await s.threads.let_end(0)
-    assert passed.done()

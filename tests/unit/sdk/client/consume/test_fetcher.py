@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from oncelog import errors
+from oncelog.client.consume.fetcher import Fetcher
+from oncelog.core.consume.consumer import Cursor
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
 from tests.unit.sdk.client.reading import EARLIEST, P0, P1, append, values
 
@@ -44,6 +46,32 @@ def test_a_new_leader_is_followed(cluster: FakeCluster) -> None:
             cluster.leaders[0], cluster.epochs[0] = BROKERS[1], 1
             append(cluster, [b"after"])
             assert values(await consumer.getmany(timeout_ms=2_000)) == [b"after"]
+
+    cluster.run(work)
+
+
+def test_a_defect_that_one_partition_meets_as_it_is_asked_for_is_that_ones_alone(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Fetcher._source
+    append(cluster, [b"other"], partition=1)
+
+    def breaks_for_one(fetcher: Fetcher, cursor: Cursor, now: int) -> tuple[str, bool]:
+        if cursor.partition == P0:
+            raise ZeroDivisionError("a defect")
+        return source(fetcher, cursor, now)
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            monkeypatch.setattr(Fetcher, "_source", breaks_for_one)
+            await consumer.assign([P0, P1])
+            told: list[object] = []
+            while len(told) < 3:
+                try:
+                    told += values(await consumer.getmany(timeout_ms=60_000))
+                except errors.IllegalStateError as error:
+                    told.append(error.context["partition"])
+            assert told in (["0", b"x", b"other"], [b"x", b"other", "0"])
 
     cluster.run(work)
 
