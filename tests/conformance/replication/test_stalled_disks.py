@@ -139,6 +139,15 @@ async def test_a_write_that_blocks_the_process_makes_its_peers_elect_another(s: 
 
 
 @pytest.mark.parametrize("codec", [CODEC_NONE, CODEC_ZSTD], ids=["checked at once", "checked in a thread"])
+async def test_a_hung_disk_delays_no_check_of_a_payload(s: Script, codec: int) -> None:
+    place = await s.place()
+    writer = await s.producer()
+    await s.write(place, writer, "x")
+    s.world.nodes[s.leader(place)].hang_disk()
+    assert await s.write(place, writer, "y", seq=1, codec=codec, timeout_ms=500) == 1
+
+
+@pytest.mark.parametrize("codec", [CODEC_NONE, CODEC_ZSTD], ids=["checked at once", "checked in a thread"])
 async def test_nobody_piles_up_before_a_hung_disk(s: Script, codec: int) -> None:
     places = await s.topic("work", 4, min_insync_replicas="2", flush_mode="fsync")
     writer = await s.producer()

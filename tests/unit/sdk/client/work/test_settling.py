@@ -339,7 +339,8 @@ def test_a_defect_that_a_word_meets_before_it_goes_ends_that_one(
         got.sort(key=lambda message: message.partition)
         with monkeypatch.context() as patched:
             patched.setattr(settling.Settler, "_is_given_up", breaks)
-            told = await asyncio.gather(*(message.ack() for message in got), return_exceptions=True)
+            acks = (asyncio.wait_for(message.ack(), 5) for message in got)
+            told = await asyncio.gather(*acks, return_exceptions=True)
         assert [type(error) for error in told] == [errors.IllegalStateError, type(None)]
         assert [message.state for message in got] == ["held", "settled"]
         await got[0].ack()
