@@ -35,7 +35,11 @@ DISKS: Final[dict[str, Case]] = {
     "disk 3": _stall(
         "nothing is claimed of what was not synced", "test_what_was_never_synced_is_not_trusted_after_a_power_cut"
     ),
-    "disk 4": _stall("nothing piles up before a hung disk", "test_nobody_piles_up_before_a_hung_disk"),
+    "disk 4": _stall(
+        "nothing piles up before a hung disk, and no check of a payload waits for it",
+        "test_nobody_piles_up_before_a_hung_disk",
+        "test_a_hung_disk_delays_no_check_of_a_payload",
+    ),
     "disk 5": _full(
         "before a disk is full, who has room leads, and markers and the cluster's own logs have theirs",
         "test_a_leader_whose_disk_is_nearly_full_lets_another_one_lead",
