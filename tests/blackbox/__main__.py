@@ -165,8 +165,8 @@ def told(args: argparse.Namespace, report: Report) -> int:
 
 
 def interrupt(number: int, _frame: object) -> None:
-    """The run ends here, is cleaned up, and reports what it has."""
-    raise host.HarnessError(f"interrupted by {signal.Signals(number).name}")
+    """The run ends here, is cleaned up, and reports what it has; a hunt has told what it found so far."""
+    raise host.Interrupted(f"interrupted by {signal.Signals(number).name}")
 
 
 def main() -> int:

@@ -34,6 +34,10 @@ class HarnessError(Exception):
     """The harness itself cannot go on; the message says what to do."""
 
 
+class Interrupted(HarnessError):
+    """Somebody ended the run by a signal."""
+
+
 class NotHealthy(HarnessError):
     """Everything is healed, and the cluster is not in order after a long time: its fault, or the machine is too slow."""
 

@@ -40,6 +40,9 @@ _TASKS: Final = 6
 _SNAPSHOOTERS: Final = 3
 _DRAIN_S: Final = 120.0
 _REPLICAS: Final = 3
+_COPY_TIMEOUT_MS: Final = 15_000
+"""Of a copier's transaction: a member that is frozen for longer than its session comes back to an open transaction, and only
+the group's epoch stands between its offsets and those of who has its partitions now."""
 
 
 def topics_of(number: str) -> list[SimTopic]:
@@ -154,7 +157,8 @@ class BlackBoxLoad(Workload):
     async def _copy(self, *, is_last: bool) -> None:
         """`is_last`: who copies to where everything ends; others leave when they are asked to, and it takes what was theirs."""
         source, target = f"{WORK}-{self._number}", f"{COPY}-{self._number}"
-        copier = Copier(self, source, target, f"{self._name}-{self._number}", f"copiers-{self._number}")
+        name, group = f"{self._name}-{self._number}", f"copiers-{self._number}"
+        copier = Copier(self, source, target, name, group, _COPY_TIMEOUT_MS)
         running = asyncio.create_task(copier.main())
         await self._ended.wait()
         ends = await self._ends() if is_last else {}

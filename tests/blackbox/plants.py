@@ -47,7 +47,7 @@ HUNTED: Final[Mapping[str, str]] = {
     "answer-early": "kill,freeze,partition-one,partition-ring",
     "snapshot-without-open": "kill,kill-all,stop",
     "unconfirmed-end": "freeze,partition-ring,partition-majority,partition-one-way",
-    "group-commit-unfenced": "kill-client,freeze-client,partition-one",
+    "group-commit-unfenced": "freeze-client",
     "no-scrub": "flip",
 }
 """Plant -> faults under which it shows."""

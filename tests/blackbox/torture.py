@@ -22,7 +22,7 @@ from oncelog.errors import OncelogError
 from oncelog.sync import Client
 from tests.blackbox import judging
 from tests.blackbox.clients import Clients
-from tests.blackbox.host import HarnessError, NotHealthy
+from tests.blackbox.host import HarnessError, Interrupted, NotHealthy
 from tests.blackbox.journal import read_journals
 from tests.blackbox.judging import Round
 from tests.blackbox.load import topics_of
@@ -93,7 +93,10 @@ class Torture:
     _replicas: int = 1
 
     def run(self, rounds: int, seconds: float) -> Report:
-        """So many rounds with so many seconds of load each. A harness that cannot go on ends the run, and is no pass."""
+        """So many rounds with so many seconds of load each. A harness that cannot go on ends the run, and is no pass.
+
+        Raises `Interrupted` of a hunt.
+        """
         try:
             for number in range(rounds):
                 one = Round(number)
@@ -105,6 +108,8 @@ class Torture:
             self._look_again(self.report.rounds[-1])
         except (HarnessError, OncelogError, TimeoutError) as error:
             self.report.broken = f"{type(error).__name__}: {error}"
+            if self.until_found and isinstance(error, Interrupted):
+                raise  # it ends the hunt, and not one of its plants
         return self.report
 
     # ------------------------------------------------------------ one round

@@ -24,7 +24,8 @@ _MEMBERS: Final = 2
 
 
 class Copier:
-    """`name`: of its members and their transactional ids, and with an s of the group; `group`: one that it shares with others.
+    """`name`: of its members and their transactional ids, and with an s of the group; `group`: one that it shares with others;
+    `transaction_timeout_ms`: longer than the group's session, and a transaction outlives its member's place in the group.
 
     `committed` counts its transactions, `moved` the partitions that its members were given, `trouble` is its last error.
     After `finish_at` was given it ends when it has copied all of it.
@@ -37,6 +38,7 @@ class Copier:
         target: str = COPY,
         name: str = "copier",
         group: str = "",
+        transaction_timeout_ms: int = 4_000,
     ) -> None:
         self.committed = 0
         self.moved = 0
@@ -45,6 +47,7 @@ class Copier:
         self._workload = workload
         self._source, self._target, self._name = source, target, name
         self._group = group or f"{name}s"
+        self._transaction_timeout_ms = transaction_timeout_ms
         self._reached: set[Key] = set()
 
     def finish_at(self, ends: dict[Key, int]) -> None:
@@ -76,7 +79,9 @@ class Copier:
     async def _session(self, client: Client, name: str, random: Random) -> None:
         """One life of a member: it joins the group, and begins at the committed offsets of what it is given."""
         async with (
-            client.producer(transactional_id=name, transaction_timeout_ms=4_000, delivery_timeout_ms=6_000) as producer,
+            client.producer(
+                transactional_id=name, transaction_timeout_ms=self._transaction_timeout_ms, delivery_timeout_ms=6_000
+            ) as producer,
             client.consumer(group_id=self._group, auto_offset_reset="earliest", fetch_max_wait_ms=100) as consumer,
         ):
             consumer.subscribe(self._source, on_assigned=self._given)

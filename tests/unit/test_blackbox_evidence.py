@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -19,7 +20,7 @@ from tests.blackbox.clients import Clients
 from tests.blackbox.cluster import BlackBox
 from tests.blackbox.disks import Disk
 from tests.blackbox.etcd_backup import tool
-from tests.blackbox.host import HarnessError, NotHealthy
+from tests.blackbox.host import HarnessError, Interrupted, NotHealthy
 from tests.blackbox.judging import Round
 from tests.blackbox.load import BlackBoxLoad
 from tests.blackbox.own_ground import OwnGround
@@ -324,6 +325,20 @@ def test_what_a_slow_machine_shows_ends_no_hunt() -> None:
     assert isinstance(run, ScriptedTorture)
     run.until_found, run.script, run.later = True, ("client-died: x", "not-led: x", ""), [(0, 1), (1, 2)]
     assert len(run.run(3, 1.0).rounds) == 3
+
+
+@pytest.mark.parametrize("is_hunt", [False, True])
+def test_a_signal_ends_a_whole_hunt_and_a_single_run_reports_what_it_has(is_hunt: bool) -> None:
+    class Signalled(ScriptedTorture):
+        def _round(self, one: Round, seconds: float) -> None:
+            raise Interrupted("interrupted by SIGTERM")
+
+    run = torture(FakeGround(), Signalled)
+    run.until_found = is_hunt
+    with pytest.raises(Interrupted) if is_hunt else nullcontext():
+        run.run(3, 1.0)
+    assert run.report.broken == "Interrupted: interrupted by SIGTERM"
+    assert len(run.report.rounds) == 1
 
 
 def test_what_a_round_read_must_be_there_at_the_end() -> None:
