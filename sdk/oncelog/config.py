@@ -143,7 +143,8 @@ class ClientConfig:
         """Raises `ConfigError`."""
         _positive(self, "default_api_timeout_ms", "retry_backoff_ms", "metadata_max_age_ms")
         _within(self, "request_timeout_ms", 1, _MAX_INT)
-        _text(self, "client_id")
+        _text(self, "client_id", "username")
+        _secret(self, "token", "password")
         _positive(self, "metadata_attempt_timeout_ms", "close_timeout_ms", "bootstrap_timeout_ms")
         _at_least(self, "retry_backoff_max_ms", self.retry_backoff_ms)
         self._check_security()
@@ -468,7 +469,7 @@ def check_channel_options(options: Mapping[str, object]) -> None:
             raise ConfigError(f"unknown option `{name}`{_suggestion(name, list(CHANNEL_OPTIONS))}")
         bounds = CHANNEL_OPTIONS[name]
         if isinstance(bounds, type):
-            if not isinstance(value, bounds):
+            if not (_is_text(value) if bounds is str else isinstance(value, bounds)):
                 raise ConfigError(f"`{name}` is {value!r}, and must be {'text' if bounds is str else 'true or false'}")
         elif type(value) is not int or not bounds[0] <= value <= bounds[1]:
             raise ConfigError(f"`{name}` is {value!r}, and must be {bounds[0]} to {bounds[1]}")
@@ -571,11 +572,25 @@ def _text(config: object, *names: str) -> None:
     """Checks what is sent as text, or not at all. A lone surrogate, which the name of a file may bring, is no text."""
     for name in names:
         value = getattr(config, name)
-        try:
-            if value is not None:
-                value.encode()
-        except (AttributeError, UnicodeEncodeError) as error:
-            raise ConfigError(f"`{name}` is {value!r}, and must be text that UTF-8 can hold") from error
+        if value is not None and not _is_text(value):
+            raise ConfigError(f"`{name}` is {value!r}, and must be text that UTF-8 can hold")
+
+
+def _secret(config: object, *names: str) -> None:
+    """As `_text`, without showing the value."""
+    for name in names:
+        if not _is_text(getattr(config, name)):
+            raise ConfigError(f"`{name}` must be text that UTF-8 can hold")
+
+
+def _is_text(value: object) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _one_of(config: object, name: str, allowed: tuple[str, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 import pytest
@@ -94,13 +95,21 @@ def test_a_number_that_no_request_can_hold_is_refused_here_and_not_by_the_first_
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [(ClientConfig, "client_id"), (ProducerConfig, "transactional_id")]
+    [(ClientConfig, "client_id"), (ClientConfig, "username"), (ProducerConfig, "transactional_id")]
     + [(ConsumerConfig, name) for name in ("group_id", "group_instance_id", "group_remote_assignor", "client_rack")],
 )
 @pytest.mark.parametrize("value", ["rack-\ud800", 7])
 def test_what_is_no_text_is_refused_here_and_not_by_the_first_call(kind: type, name: str, value: object) -> None:
     with pytest.raises(ConfigError, match=f"`{name}` is .*, and must be text"):
         load(kind, {name: value})
+
+
+@pytest.mark.parametrize("name", ["token", "password"])
+@pytest.mark.parametrize("value", ["hunter2-\ud800", b"hunter2"])
+def test_a_secret_that_is_no_text_is_refused_and_not_shown(name: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=f"`{name}` must be text") as refused:
+        load(ClientConfig, {name: value, "username": "u" if name == "password" else ""})
+    assert "hunter2" not in "".join(traceback.format_exception(refused.value))
 
 
 def test_bootstrap_addresses() -> None:

@@ -71,6 +71,7 @@ def test_a_broker_that_lags_is_not_believed(cluster: FakeCluster, channels: Fake
         {"max_deliveries": -1},
         {"order_by_key": 1},
         {"dead_letter_topic": 5},
+        {"dead_letter_topic": "dead-\ud800"},
         {"start": "sometime"},
         {"start": 0},
         {"start": True},
