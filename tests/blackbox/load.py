@@ -23,7 +23,7 @@ from typing import Any, Final
 import oncelog
 from oncelog import errors
 from tests.blackbox.journal import JournaledHistory
-from tests.simulation.copier import Copier
+from tests.simulation.copier import HASTY, PATIENT, Copier
 from tests.simulation.history import Key, Operation, Status
 from tests.simulation.recorded import RETRY_S
 from tests.simulation.topics import COPY, PARTITIONS, WORK, SimTopic
@@ -40,9 +40,6 @@ _TASKS: Final = 6
 _SNAPSHOOTERS: Final = 3
 _DRAIN_S: Final = 120.0
 _REPLICAS: Final = 3
-_COPY_TIMEOUT_MS: Final = 15_000
-"""Of a copier's transaction: a member that is frozen for longer than its session comes back to an open transaction, and only
-the group's epoch stands between its offsets and those of who has its partitions now."""
 
 
 def topics_of(number: str) -> list[SimTopic]:
@@ -158,7 +155,7 @@ class BlackBoxLoad(Workload):
         """`is_last`: who copies to where everything ends; others leave when they are asked to, and it takes what was theirs."""
         source, target = f"{WORK}-{self._number}", f"{COPY}-{self._number}"
         name, group = f"{self._name}-{self._number}", f"copiers-{self._number}"
-        copier = Copier(self, source, target, name, group, _COPY_TIMEOUT_MS)
+        copier = Copier(self, source, target, name, group, (PATIENT, HASTY))
         running = asyncio.create_task(copier.main())
         await self._ended.wait()
         ends = await self._ends() if is_last else {}

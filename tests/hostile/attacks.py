@@ -194,7 +194,8 @@ def give_way() -> None:
     """This process gets the time that no other one wants: the stranger has a machine of his own elsewhere.
 
     Linux may weigh whole sessions against each other (autogroup). There neither niceness nor SCHED_IDLE says anything to
-    the processes of another session, so this one gets a session of its own with the least weight.
+    the processes of another session, so this one gets a session of its own with the least weight. And it has one core: what
+    the kernel does for it (on the loopback it receives in the sender's time) waits for nobody, whatever its weight.
     """
     with contextlib.suppress(OSError):  # who starts this from a shell has a session of its own already
         os.setsid()
@@ -203,6 +204,8 @@ def give_way() -> None:
     os.nice(19)
     if hasattr(os, "SCHED_IDLE"):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
 def main() -> int:

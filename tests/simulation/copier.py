@@ -7,8 +7,9 @@ Rule 2: the members join, leave and fail at their own times, so partitions chang
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from oncelog import errors
 from oncelog.client.client import Client
@@ -20,12 +21,26 @@ from tests.simulation.recorded import RETRY_S
 from tests.simulation.topics import COPY, PARTITIONS, WORK
 from tests.simulation.workload import Workload
 
-_MEMBERS: Final = 2
+
+class Patience(NamedTuple):
+    """How a member works. `flushes`: it waits for its records before it sends their offsets.
+
+    One that is patient for longer than the group's session comes back from a freeze with an open transaction, and then only
+    the group's epoch stands between its offsets and those of who has its partitions now.
+    """
+
+    transaction_timeout_ms: int
+    call_timeout_ms: int
+    flushes: bool
+
+
+HASTY: Final = Patience(4_000, 6_000, flushes=False)
+PATIENT: Final = Patience(20_000, 15_000, flushes=True)
 
 
 class Copier:
     """`name`: of its members and their transactional ids, and with an s of the group; `group`: one that it shares with others;
-    `transaction_timeout_ms`: longer than the group's session, and a transaction outlives its member's place in the group.
+    `members`: one for each of these.
 
     `committed` counts its transactions, `moved` the partitions that its members were given, `trouble` is its last error.
     After `finish_at` was given it ends when it has copied all of it.
@@ -38,7 +53,7 @@ class Copier:
         target: str = COPY,
         name: str = "copier",
         group: str = "",
-        transaction_timeout_ms: int = 4_000,
+        members: Sequence[Patience] = (HASTY, HASTY),
     ) -> None:
         self.committed = 0
         self.moved = 0
@@ -47,7 +62,7 @@ class Copier:
         self._workload = workload
         self._source, self._target, self._name = source, target, name
         self._group = group or f"{name}s"
-        self._transaction_timeout_ms = transaction_timeout_ms
+        self._members = members
         self._reached: set[Key] = set()
 
     def finish_at(self, ends: dict[Key, int]) -> None:
@@ -56,19 +71,22 @@ class Copier:
 
     async def main(self) -> None:
         """To be spawned; ends only after `finish_at`."""
-        await asyncio.gather(*(self._member(f"{self._name}-{number}") for number in range(_MEMBERS)))
+        named = [(f"{self._name}-{number}", patience) for number, patience in enumerate(self._members)]
+        await asyncio.gather(*(self._member(name, patience) for name, patience in named))
 
     @property
     def _is_done(self) -> bool:
         return self.ends is not None and self._reached >= self.ends.keys()
 
-    async def _member(self, name: str) -> None:
+    async def _member(self, name: str, patience: Patience) -> None:
         random = self._workload.cluster.world.random(name)
-        client = self._workload.cluster.client(name, default_api_timeout_ms=6_000, close_timeout_ms=2_000)
+        client = self._workload.cluster.client(
+            name, default_api_timeout_ms=patience.call_timeout_ms, close_timeout_ms=2_000
+        )
         try:
             while not self._is_done:
                 try:
-                    await self._session(client, name, random)
+                    await self._session(client, name, patience, random)
                 except errors.OncelogError as error:
                     self._workload.causes[f"copier {type(error).__name__}"] += 1
                     self.trouble = error
@@ -76,11 +94,13 @@ class Copier:
         finally:
             await client.close()
 
-    async def _session(self, client: Client, name: str, random: Random) -> None:
+    async def _session(self, client: Client, name: str, patience: Patience, random: Random) -> None:
         """One life of a member: it joins the group, and begins at the committed offsets of what it is given."""
         async with (
             client.producer(
-                transactional_id=name, transaction_timeout_ms=self._transaction_timeout_ms, delivery_timeout_ms=6_000
+                transactional_id=name,
+                transaction_timeout_ms=patience.transaction_timeout_ms,
+                delivery_timeout_ms=patience.call_timeout_ms,
             ) as producer,
             client.consumer(group_id=self._group, auto_offset_reset="earliest", fetch_max_wait_ms=100) as consumer,
         ):
@@ -89,7 +109,7 @@ class Copier:
                 await self._look_at_the_end(consumer)
                 if self._is_done:
                     return
-                await self._copy_some(producer, consumer, random)
+                await self._copy_some(producer, consumer, random, flushes=patience.flushes)
 
     def _given(self, partitions: list[TopicPartition]) -> None:
         self.moved += len(partitions)
@@ -100,13 +120,15 @@ class Copier:
             if await consumer.position(key) >= self.ends[key]:
                 self._reached.add(key)
 
-    async def _copy_some(self, producer: Producer, consumer: Consumer, random: Random) -> None:
+    async def _copy_some(self, producer: Producer, consumer: Consumer, random: Random, *, flushes: bool) -> None:
         records = await consumer.getmany(timeout_ms=200, max_records=random.randint(1, 40))
         if not records:
             return
         async with producer.transaction() as txn:
             for record in records:
                 await txn.send(self._target, value=record.value, partition=record.partition)
+            if flushes:
+                await txn.flush()
             await txn.send_offsets(records)
         self.committed += 1
 
