@@ -14,6 +14,7 @@ from oncelog.types import PartitionId
 from oncelog_partition_leader.core.appends.commands import Written
 from oncelog_partition_leader.rpc.produce.payload_checks import Checking, PayloadChecks
 from oncelog_runtime.process.tasks import TaskOwner
+from oncelog_runtime.serving.call_context import CALL, CallInfo
 
 pytestmark = pytest.mark.asyncio
 
@@ -144,6 +145,33 @@ async def test_few_are_unpacked_at_a_time() -> None:
     assert len(s.threads.begun) == 2
     await s.threads.let_end(1)
     assert (len(s.threads.begun), s.queued) == (3, ["1"])
+
+
+async def test_callers_take_turns() -> None:
+    s = Entering()
+    for number, name in enumerate(("many 0", "many 1", "many 2", "many 3", "few")):
+        CALL.set(CallInfo(f"ipv4:10.0.0.{1 if 'many' in name else 2}:4000"))
+        s.enter(name, place=PartitionId("0" * 32, number))
+        await settle()
+    await s.threads.let_end(0)
+    assert len(s.threads.begun) == 3
+    await s.threads.let_end(2)
+    assert "few" in s.queued, "it waits for one check of the other caller, and not for all"
+
+
+async def test_nothing_is_kept_of_callers_that_have_gone() -> None:
+    s = Entering()
+    for number in range(4):
+        CALL.set(CallInfo(f"ipv4:10.0.0.{number}:4000"))
+        done = s.enter(str(number), place=PartitionId("0" * 32, number))
+        if number == 3:
+            done.cancel()
+    await settle()
+    for number in range(3):
+        await s.threads.let_end(number)
+    await settle()
+    assert not s.checks._callers
+    assert s.checks._slots.is_idle
 
 
 async def test_a_batch_whose_caller_has_gone_is_not_queued() -> None:
