@@ -21,7 +21,7 @@ from oncelog_cli.laptop.local_cluster import LocalProcess
 from oncelog_runtime.adapters.child import dying_with_parent
 from oncelog_runtime.adapters.etcd.etcd_process import EtcdBinary, find_etcd
 from tests.blackbox.disks import Disk
-from tests.blackbox.host import ROOT, NotHealthy
+from tests.blackbox.host import ROOT, Healthy, NotHealthy
 from tests.blackbox.network import Network
 
 _PORT: Final = 9092
@@ -181,16 +181,17 @@ class BlackBox:
             return f"{len(health.brokers)} of {self.brokers} brokers are up"
         return "; ".join(health.problems)
 
-    def wait_healthy(self, seconds: float = _HEALTHY_S) -> float:
-        """Returns after how many seconds every partition has its full ISR. Raises `NotHealthy`."""
-        began = time.monotonic()
+    def wait_healthy(self, seconds: float = _HEALTHY_S) -> Healthy:
+        """Returns when every partition has its full ISR. Raises `NotHealthy`."""
+        began, waited_for = time.monotonic(), ""
         while problem := self.problem():
+            waited_for = problem
             self._restart_ended()
             dead = [n.process.last_words() for n in self.nodes.values() if not n.process.running]
             if time.monotonic() > began + seconds:
                 raise NotHealthy(f"the cluster is not healthy after {seconds:.0f} s: {problem} {dead[:2]}")
             time.sleep(0.2)
-        return time.monotonic() - began
+        return Healthy(time.monotonic() - began, waited_for)
 
     def ended_alone(self) -> list[str]:
         """Processes that ended though no fault held them down, with their last words; they are started again."""

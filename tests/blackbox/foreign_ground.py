@@ -22,7 +22,7 @@ from oncelog.errors import OncelogError
 from oncelog.sync import Client
 from oncelog_runtime.adapters.child import dying_with_parent
 from tests.blackbox.clients import Clients
-from tests.blackbox.host import HarnessError, NotHealthy
+from tests.blackbox.host import HarnessError, Healthy, NotHealthy
 from tests.blackbox.plan import Fault
 from tests.blackbox.torture import Heal
 
@@ -108,9 +108,9 @@ class ForeignGround:
         for heal in list(self._to_end.values()):
             heal()
 
-    def wait_healthy(self) -> float:
+    def wait_healthy(self) -> Healthy:
         """As the cluster itself says."""
-        began, problem = time.monotonic(), "no broker answers"
+        began, problem, waited_for = time.monotonic(), "no broker answers", ""
         while time.monotonic() - began < _HEALTHY_S:
             try:
                 with Client(self.servers, default_api_timeout_ms=5_000) as client:
@@ -118,7 +118,8 @@ class ForeignGround:
             except OncelogError as error:
                 problem = str(error)
             if not problem:
-                return time.monotonic() - began
+                return Healthy(time.monotonic() - began, waited_for)
+            waited_for = problem
             time.sleep(0.5)
         raise NotHealthy(f"the cluster is not healthy after {_HEALTHY_S:.0f} s: {problem}")
 

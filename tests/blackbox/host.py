@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 PREFIX: Final = "olt-"
 BRIDGE: Final = "olt-bridge"
@@ -40,6 +40,13 @@ class Interrupted(HarnessError):
 
 class NotHealthy(HarnessError):
     """Everything is healed, and the cluster is not in order after a long time: its fault, or the machine is too slow."""
+
+
+class Healthy(NamedTuple):
+    """Everything is in order again: after so many seconds, and what was the last that was not (empty: all was)."""
+
+    seconds: float
+    waited_for: str
 
 
 def run(*words: str, given: str = "", check: bool = True) -> str:

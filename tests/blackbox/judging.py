@@ -55,6 +55,8 @@ class Round:
     stall_s: float = 0.0
     """The longest time in which the machine gave the harness itself no processor: pauses of that length are the machine's."""
     healthy_s: float = 0.0
+    waited_for: str = ""
+    """What was the last to be in order again."""
     settled_s: float = 0.0
     lag_s: float = 0.0
     """The longest time from the acknowledgement of a send to the first poll that returned it."""

@@ -11,7 +11,7 @@ from tests.blackbox.clients import Clients
 from tests.blackbox.cluster import BlackBox
 from tests.blackbox.etcd_backup import backup
 from tests.blackbox.faults import Faults
-from tests.blackbox.host import ROOT
+from tests.blackbox.host import ROOT, Healthy
 from tests.blackbox.plan import KINDS, Fault, schedule
 from tests.blackbox.torture import Heal
 
@@ -77,7 +77,7 @@ class OwnGround:
         """See `Faults`."""
         self._faults.heal_all()
 
-    def wait_healthy(self) -> float:
+    def wait_healthy(self) -> Healthy:
         """See `BlackBox`."""
         return self._box.wait_healthy()
 

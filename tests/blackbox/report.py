@@ -69,7 +69,8 @@ class Report:
         yield f"faults     {sum(faults.values())}: {_listed(faults)}"
         yield f"no effect  {_listed(_total(self.rounds, 'unseen'))}"
         yield f"not done   {_listed(_total(self.rounds, 'not_now'))}"
-        yield f"healthy    after {_worst(one.healthy_s for one in self.rounds):.1f} s at the worst"
+        last = max(self.rounds, key=lambda one: one.healthy_s, default=Round(0))
+        yield f"healthy    after {last.healthy_s:.1f} s at the worst: {last.waited_for or '-'}"
         yield f"settled    LSO = high watermark after {_worst(one.settled_s for one in self.rounds):.1f} s at the worst"
         yield f"read       {_worst(one.lag_s for one in self.rounds):.1f} s after its acknowledgement at the worst"
         stall_s = _worst(one.stall_s for one in self.rounds)

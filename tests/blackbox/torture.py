@@ -22,7 +22,7 @@ from oncelog.errors import OncelogError
 from oncelog.sync import Client
 from tests.blackbox import judging
 from tests.blackbox.clients import Clients
-from tests.blackbox.host import HarnessError, Interrupted, NotHealthy
+from tests.blackbox.host import HarnessError, Healthy, Interrupted, NotHealthy
 from tests.blackbox.journal import read_journals
 from tests.blackbox.judging import Round
 from tests.blackbox.load import topics_of
@@ -64,8 +64,8 @@ class Ground(Protocol):
     def heal_all(self) -> None:
         """Ends every fault."""
 
-    def wait_healthy(self) -> float:
-        """Seconds until everything is in order. Raises `HarnessError`."""
+    def wait_healthy(self) -> Healthy:
+        """Returns when everything is in order. Raises `HarnessError`."""
 
     def left_over(self) -> list[str]:
         """Harm that should have been noticed and mended by now, and was not."""
@@ -162,10 +162,11 @@ class Torture:
     def _bring_in_order(self, one: Round, clients: Clients) -> None:
         """The load goes on until the cluster is healthy; then writers end, and those who read reach the end."""
         self.ground.heal_all()
-        one.healthy_s = self._healthy(one)
+        before = self._healthy(one)
         one.anomalies += self.ground.left_over()
-        one.healthy_s += self._healthy(one)
-        self.say(f"round {one.number}: healthy after {one.healthy_s:.1f} s")
+        after = self._healthy(one)
+        one.healthy_s, one.waited_for = before.seconds + after.seconds, after.waited_for or before.waited_for
+        self.say(f"round {one.number}: healthy after {one.healthy_s:.1f} s: {one.waited_for or '-'}")
         names = [topic.name for topic in topics_of(self.ground.round_name(one.number))]
         one.anomalies += clients.end_writers()
         began = time.monotonic()
@@ -177,7 +178,7 @@ class Torture:
         self.say(f"round {one.number}: settled after {one.settled_s:.1f} s")
         one.anomalies += clients.end_others()
 
-    def _healthy(self, one: Round) -> float:
+    def _healthy(self, one: Round) -> Healthy:
         try:
             return self.ground.wait_healthy()
         except NotHealthy as error:

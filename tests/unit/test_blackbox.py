@@ -259,6 +259,7 @@ def test_the_page_names_anomalies_and_the_worst_of_all_rounds() -> None:
     one.faults.update({"kill": 2})
     one.unseen.update({"lossy": 1})
     one.stall_s = 2.5
+    other.waited_for = "2 partitions are under-replicated"
     one.pause_after, other.pause_after = {"kill": 1.0}, {"kill": 3.5}
     report = Report({"seed": 1}, [one, other])
     assert report.is_pass
@@ -266,7 +267,7 @@ def test_the_page_names_anomalies_and_the_worst_of_all_rounds() -> None:
     assert "no effect  lossy 1" in report.page()
     assert "machine    gave the harness itself no processor for 2.5 s at the worst" in report.page()
     assert "  round 0: 8 operations/s, healthy after 1.5 s, pause 0.0 s, 0 anomalies, kill 2" in report.page()
-    assert "after 4.0 s at the worst" in report.page()
+    assert "after 4.0 s at the worst: 2 partitions are under-replicated" in report.page()
     assert "pause with kill 3.5 s" in report.page()
     other.anomalies.append("lost-write: t value 3 is gone")
     assert not report.is_pass

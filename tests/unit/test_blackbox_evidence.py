@@ -20,7 +20,7 @@ from tests.blackbox.clients import Clients
 from tests.blackbox.cluster import BlackBox
 from tests.blackbox.disks import Disk
 from tests.blackbox.etcd_backup import tool
-from tests.blackbox.host import HarnessError, Interrupted, NotHealthy
+from tests.blackbox.host import HarnessError, Healthy, Interrupted, NotHealthy
 from tests.blackbox.judging import Round
 from tests.blackbox.load import BlackBoxLoad
 from tests.blackbox.own_ground import OwnGround
@@ -219,10 +219,10 @@ class FakeGround:
         self.ended = ["broker-1 ended by itself with 1: assert"]
         self._problem = problem
 
-    def wait_healthy(self) -> float:
+    def wait_healthy(self) -> Healthy:
         if self._problem:
             raise NotHealthy(self._problem)
-        return 1.5
+        return Healthy(1.5, "2 partitions are under-replicated")
 
     def restarted(self) -> list[str]:
         found, self.ended = self.ended, []
@@ -238,7 +238,7 @@ def torture(ground: FakeGround, kind: type[Torture] = Torture) -> Torture:
 
 def test_a_service_that_ends_by_itself_is_a_finding() -> None:
     one = Round(0)
-    assert torture(FakeGround())._healthy(one) == 1.5
+    assert torture(FakeGround())._healthy(one).seconds == 1.5
     assert one.anomalies == ["service-died: broker-1 ended by itself with 1: assert"]
 
 
