@@ -166,6 +166,8 @@ class Elections:
         brokers = self._brokers()
         proposals: list[Proposal] = []
         for partition_id, entry in self._view.partitions.items():
+            if entry.value.leader is not None and entry.value.leader.broker_id == entry.value.replicas[0]:
+                continue  # of a quiet cluster all: looked at first, that costs it next to nothing
             if self._is_doubtful(entry):
                 continue  # written again it would be believed
             wanted = prefer(entry.value, brokers, self._min_insync(entry.value))

@@ -88,6 +88,9 @@ class Healer:
     def _late(self, leadership: Leadership) -> list[OpenTransaction]:
         """Returns the open transactions that hang by rule 4."""
         opened = list(leadership.log.producers.open_transactions)
+        if not opened:
+            self._seen_ms.pop(leadership, None)
+            return []
         now_ms, wall_ms = self._clock.monotonic_ms(), self._clock.now_ms()
         before = self._seen_ms.get(leadership, {})
         seen = self._seen_ms[leadership] = {txn.name: before.get(txn.name, now_ms) for txn in opened}
