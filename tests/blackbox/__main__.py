@@ -175,7 +175,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, interrupt)
     try:
         return run(parsed(sys.argv[1:]))
-    except (host.HarnessError, OncelogError) as error:
+    except (host.HarnessError, host.Interrupted, OncelogError) as error:
         tell(str(error))
         return 2
 

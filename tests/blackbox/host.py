@@ -34,8 +34,8 @@ class HarnessError(Exception):
     """The harness itself cannot go on; the message says what to do."""
 
 
-class Interrupted(HarnessError):
-    """Somebody ended the run by a signal."""
+class Interrupted(Exception):
+    """Somebody ended the run by a signal. No `HarnessError`: some of those are passed over while everything is healed."""
 
 
 class NotHealthy(HarnessError):

@@ -106,7 +106,7 @@ class Torture:
                 if self.until_found and judging.proofs(one.anomalies):
                     return self.report
             self._look_again(self.report.rounds[-1])
-        except (HarnessError, OncelogError, TimeoutError) as error:
+        except (HarnessError, Interrupted, OncelogError, TimeoutError) as error:
             self.report.broken = f"{type(error).__name__}: {error}"
             if self.until_found and isinstance(error, Interrupted):
                 raise  # it ends the hunt, and not one of its plants

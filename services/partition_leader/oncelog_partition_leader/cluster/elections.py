@@ -42,6 +42,7 @@ from oncelog_partition_leader.core.cluster.election import (
     elect_unclean,
     holders,
     is_guess,
+    leads_as_preferred,
     needs_answers,
     prefer,
     transfer,
@@ -166,8 +167,8 @@ class Elections:
         brokers = self._brokers()
         proposals: list[Proposal] = []
         for partition_id, entry in self._view.partitions.items():
-            if entry.value.leader is not None and entry.value.leader.broker_id == entry.value.replicas[0]:
-                continue  # of a quiet cluster all: looked at first, that costs it next to nothing
+            if leads_as_preferred(entry.value):
+                continue  # all of a quiet cluster do: looked at first, this round costs it next to nothing
             if self._is_doubtful(entry):
                 continue  # written again it would be believed
             wanted = prefer(entry.value, brokers, self._min_insync(entry.value))

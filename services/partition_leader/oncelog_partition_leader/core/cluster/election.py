@@ -168,6 +168,11 @@ def give_up(
     return transfer(partition, _preferred(partition, others), Brokers(live), min_insync)
 
 
+def leads_as_preferred(partition: Partition) -> bool:
+    """Returns True when the preferred replica leads, so that `prefer` would return None; it costs less."""
+    return partition.leader is not None and partition.leader.broker_id == partition.replicas[0]
+
+
 def prefer(partition: Partition, brokers: Brokers, min_insync: int) -> Partition | None:
     """Returns the partition under its preferred replica; None when that one leads already, cannot lead, or drains."""
     preferred = next((ref for ref in partition.isr if ref.broker_id == partition.replicas[0]), None)

@@ -15,6 +15,7 @@ from oncelog_partition_leader.core.cluster.election import (
     elect_unclean,
     give_up,
     hand_over,
+    leads_as_preferred,
     needs_answers,
     prefer,
     reshaped,
@@ -123,6 +124,17 @@ def test_the_preferred_replica_takes_over_only_from_the_isr() -> None:
     assert (preferred.leader, preferred.leader_epoch) == (A, 5)
     assert prefer(partition(B, B, C), Brokers(ALL), MIN) is None
     assert prefer(partition(A, A, B), Brokers(ALL), MIN) is None
+
+
+def test_where_the_preferred_replica_leads_nothing_is_to_be_preferred() -> None:
+    restarted = BrokerRef(A.broker_id, A.incarnation + 1)
+    for led in (partition(A, A, B), partition(A, B, C), partition(A, restarted, B), partition(restarted, A, B)):
+        assert leads_as_preferred(led)
+        assert all(
+            prefer(led, Brokers({**ALL, 1: live}), MIN) is None for live in (A.incarnation, restarted.incarnation)
+        )
+    assert not leads_as_preferred(partition(B, B, A))
+    assert not leads_as_preferred(partition(None, A, B))
 
 
 # ---------------------------------------------------------------- eligible replicas
