@@ -1,6 +1,7 @@
 """What a stranger does to a broker's client listener, without a name: `tests.hostile.memory` measures what he gets.
 
-python -m tests.hostile.attacks ATTACK ADDRESS TOPIC_ID       one attack; prints what the stranger was told
+python -m tests.hostile.attacks ATTACK ADDRESS TOPIC_ID       for each line of input, one attack, and a line that says what
+                                                              the stranger was told
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ TOPIC = "victim"
 HELLO = link_codec.hello_envelope(link_pb2.Hello(protocol_min=1, protocol_max=1))
 CONNECT = "/oncelog.v1.PartitionLeader/Connect"
 CONNECTIONS, AT_ONCE = 10_000, 500
+BOMBS = 200
 HALF_CONNECTIONS, HALF_STREAMS, HALF_BYTES = 200, 50, 64 << 10
 _RESET = struct.pack("ii", 1, 0)
 _TLS_HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(200)
@@ -100,17 +102,21 @@ async def unread(target: Target) -> str:
 
 
 async def bomb(target: Target) -> str:
-    """One FetchRecords over all bombs."""
+    """FetchRecords over all bombs, 200 times."""
     request = pb.FetchRecordsRequest(
         topic=TOPIC, partition=1, offset=0, isolation_level=types_pb2.ISOLATION_LEVEL_READ_COMMITTED, max_bytes=50 * MIB
     )
     async with channel(target.address) as link:
         fetch = link.unary_unary("/oncelog.v1.PartitionLeader/FetchRecords")
-        try:
-            answer = await fetch(request.SerializeToString(), timeout=60)
-        except grpc.aio.AioRpcError as error:
-            return told(error.code().name, error.trailing_metadata())
-        return f"{len(answer)} bytes"
+        outcomes = Counter([await _answer(fetch(request.SerializeToString(), timeout=60)) for _ in range(BOMBS)])
+    return ", ".join(f"{count} {name}" for name, count in sorted(outcomes.items()))
+
+
+async def _answer(call: Any) -> str:
+    try:
+        return f"{len(await call)} bytes"
+    except grpc.aio.AioRpcError as error:
+        return told(error.code().name, error.trailing_metadata())
 
 
 async def half(target: Target) -> str:
@@ -209,10 +215,12 @@ def give_way() -> None:
 
 
 def main() -> int:
-    """One attack."""
+    """Attacks until its input ends."""
     give_way()
     name, address, topic_id = sys.argv[1:]
-    print(asyncio.run({**ATTACKS, "fill": fill}[name](Target(address, topic_id))))
+    attack = {**ATTACKS, "fill": fill}[name]
+    for _ in sys.stdin:
+        print(asyncio.run(attack(Target(address, topic_id))), flush=True)
     return 0
 
 

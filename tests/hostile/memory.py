@@ -3,7 +3,7 @@
 A cluster of one broker is started; a stranger at its client listener, without a name, tries
 
     unread        one envelope of a few KB asks for 100 answers of 16 MiB, and reads none of them
-    bomb          40 batches of 2 KB that unpack to 60 MiB each, and one FetchRecords over them
+    bomb          40 batches of 2 KB that unpack to 60 MiB each, and 200 FetchRecords over them, one after another
     half          60 streams on one connection, each with 64 MiB of a message that does not end
     halves        10,000 messages of 64 KiB that do not end, on 200 connections
     links         4,200 links from one address
@@ -11,9 +11,9 @@ A cluster of one broker is started; a stranger at its client listener, without a
 
 Printed: the RSS of the broker before, at its highest, and after; its descriptors and threads before and after; the 99th
 percentile of a well-behaved producer's acknowledgements (acks=all, a record every 10 ms, a process of its own) before and
-meanwhile, of all rounds of the attack together, for one round lasts a second or two; the same percentile while the
-stranger does this to the broker of another cluster on the same machine, which is what his work costs the machine that he
-shares with it here; what the stranger was told.
+meanwhile, of all rounds of the attack together, for one round lasts a second or two (the stranger's process runs before the
+first); the same percentile while the stranger does this to the broker of another cluster on the same machine, which is what
+his work costs the machine that he shares with it here; what the stranger was told.
 Exit status 1 when the promise is broken: the peak above `--limit-mib`, the memory afterwards twice that of before, descriptors
 or threads left over, or the percentile more than three times that of before.
 Run it on a machine that does nothing else.
@@ -31,6 +31,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from select import select
 
 from oncelog.client.client import Client
 from oncelog.errors import OncelogError
@@ -131,10 +132,32 @@ async def be_healthy(address: str) -> None:
             await asyncio.sleep(0.01)
 
 
-def stranger(name: str, target: Target) -> subprocess.Popen[str]:
-    """His process."""
-    command = [sys.executable, "-m", "tests.hostile.attacks", name, *target]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+class Stranger:
+    """His process. It runs before he attacks: elsewhere it is not the broker's machine that starts it."""
+
+    def __init__(self, name: str, target: Target) -> None:
+        command = [sys.executable, "-m", "tests.hostile.attacks", name, *target]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def attack(self) -> None:
+        """Begins once more."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+
+    def is_done(self, within_s: float) -> bool:
+        """Whether the attack has ended."""
+        return bool(select([self._process.stdout], [], [], within_s)[0])
+
+    def got(self) -> str:
+        """What the attack that has ended got; nothing when the process broke off."""
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def leave(self) -> bool:
+        """The process ends with its input; whether it did without an error."""
+        self._process.communicate()
+        return self._process.returncode == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +174,10 @@ def attack(names: list[str], broker: Broker, healthy: Healthy, targets: tuple[Ta
     """Runs the attacks on the first target; whether everything that is promised was kept."""
     victim, other = targets
     for target in targets:
-        assert stranger("fill", target).wait() == 0
+        filler = Stranger("fill", target)
+        filler.attack()
+        assert filler.got() == "filled"
+        filler.leave()
     time.sleep(CALM_S)
     healthy.took_ms()
     time.sleep(BEFORE_S)
@@ -173,19 +199,21 @@ def attack(names: list[str], broker: Broker, healthy: Healthy, targets: tuple[Ta
 
 
 def rounds(name: str, target: Target, broker: Broker, healthy: Healthy, count: int) -> Outcome:
-    """Attacks the target so many times, with a calm time after each."""
-    peak_mib, took_ms, got, went_well = 0, [], "", True
+    """Attacks the target so many times, with a calm time before each and after the last."""
+    peak_mib, took_ms, got = 0, [], ""
+    stranger = Stranger(name, target)
     for _ in range(count):
-        healthy.took_ms()
-        process = stranger(name, target)
-        while process.poll() is None:
-            peak_mib = max(peak_mib, broker.rss_mib())
-            time.sleep(0.02)
-        took_ms += healthy.took_ms()
-        went_well &= process.returncode == 0
-        assert process.stdout is not None
-        got = process.stdout.read().strip()
         time.sleep(CALM_S)
+        healthy.took_ms()
+        stranger.attack()
+        while not stranger.is_done(within_s=0.02):
+            peak_mib = max(peak_mib, broker.rss_mib())
+        took_ms += healthy.took_ms()
+        got = stranger.got()
+        if not got:
+            break
+    went_well = stranger.leave()
+    time.sleep(CALM_S)
     return Outcome(peak_mib, took_ms, got, went_well)
 
 
