@@ -94,6 +94,10 @@ class _Connection:
         self.received = received
         self.marks.append(self.balance + self.done)
 
+    def unfinished_bytes(self, received: int) -> int:
+        """Returns the incomplete bytes when so many were received, since the last look or at it."""
+        return max(0, self.balance + received - self.received - (self.meter.accounted_bytes - self.accounted))
+
     def old_bytes(self, looks: int) -> int:
         """Returns the bytes that were incomplete this many looks ago, and still are."""
         return max(0, self.marks[-1 - looks] - self.done) if len(self.marks) > looks else 0
@@ -124,6 +128,11 @@ class Arriving:
     def unfinished_bytes(self) -> int:
         """The incomplete bytes of all connections at the last look."""
         return sum(connection.balance for connection in self._connections.values())
+
+    def unfinished_of(self, connection: str, received: int) -> int:
+        """Returns the incomplete bytes of a connection that has received so many so far. It is no look and changes nothing."""
+        found = self._connections.get(connection)
+        return received if found is None else found.unfinished_bytes(received)
 
     def look(self, received: Mapping[str, int]) -> list[Verdict]:
         """Called periodically with all bytes that each connection has received so far. Returns the connections to end."""

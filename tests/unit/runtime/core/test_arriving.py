@@ -135,3 +135,16 @@ def test_a_connection_that_could_not_be_looked_at_is_not_accused_of_what_it_deli
     lines.send("hidden", 90 * MIB)
     for _ in range(10):
         assert lines.look() == []
+
+
+def test_between_two_looks_the_incomplete_bytes_of_a_connection_can_be_asked_for() -> None:
+    lines = Lines()
+    lines.send("new", 3 * MIB)
+    assert lines.arriving.unfinished_of("new", lines.received["new"]) == 3 * MIB
+    lines.look()
+    before = lines.arriving.unfinished_bytes
+    lines.send("new", 5 * MIB)
+    assert lines.arriving.unfinished_of("new", lines.received["new"]) == before + 5 * MIB
+    lines.deliver("new", 8 * MIB)
+    assert lines.arriving.unfinished_of("new", lines.received["new"]) == 0
+    assert lines.arriving.unfinished_bytes == before, "it is no look"

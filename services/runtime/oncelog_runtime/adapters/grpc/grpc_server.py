@@ -38,6 +38,7 @@ from oncelog_runtime.adapters.grpc.link.link_entrance import TOO_MANY
 from oncelog_runtime.adapters.grpc.link.link_host import LinkHost
 from oncelog_runtime.adapters.grpc.link.link_observer import link_observer
 from oncelog_runtime.adapters.grpc.link.server_link import SMALL_BYTES, ServerLink
+from oncelog_runtime.adapters.grpc.reading_turns import ReadingTurns
 from oncelog_runtime.adapters.grpc.server_context import ServerContext
 from oncelog_runtime.adapters.grpc.unary_requests import Arrivals, reads_request
 from oncelog_runtime.config.startup_error import AddressInUseError
@@ -229,6 +230,10 @@ class GrpcServer:
         """Watches messages that have not arrived completely; None when they are not watched."""
         return self._host.half_messages
 
+    def _unfinished_bytes(self, peer: str) -> int:
+        half = self._host.half_messages
+        return 0 if half is None else half.unfinished_bytes(connection_of(peer))
+
     @property
     def links_refused(self) -> Counter[str]:
         """The number of refused links, by the error's code."""
@@ -306,6 +311,7 @@ class GrpcServer:
         arrivals = Arrivals(
             ArrivingCalls(o.max_unary_calls, min(o.max_unary_calls_per_peer, o.max_unary_calls)),
             ArrivingCalls(o.max_arriving_calls, o.max_arriving_calls_per_address),
+            ReadingTurns(self._unfinished_bytes),
         )
         services: dict[str, dict[str, grpc.RpcMethodHandler]] = {}
         for name, handler in self._host.handlers.items():

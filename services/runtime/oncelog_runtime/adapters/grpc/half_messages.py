@@ -16,6 +16,7 @@ import os
 import socket
 import stat
 import struct
+import time
 from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import unquote
@@ -68,6 +69,7 @@ class HalfMessages:
         """True when the last look found hardly anything that had arrived, and nothing large that was incomplete."""
         self.something_new = True
         self.ended = 0
+        self._found_at_s = float("-inf")
 
     @property
     def watched(self) -> list[str]:
@@ -77,6 +79,19 @@ class HalfMessages:
     def meter(self, connection: str) -> Meter:
         """Returns the counter for complete messages and answers of this connection."""
         return self.arriving.meter(connection) if self._task is not None else Meter()  # it would never be removed
+
+    def unfinished_bytes(self, connection: str) -> int:
+        """Returns the bytes of incomplete messages that a connection holds now; 0 for one that was not found.
+
+        A new connection is looked for, which takes a millisecond when thousands of files are open, but once in `LOOK_S`.
+        """
+        if self._task is None:
+            return 0
+        if connection not in self._sockets and time.monotonic() - self._found_at_s >= LOOK_S:
+            with contextlib.suppress(OSError):  # no descriptor is left: the next look says so
+                self._discover()
+        received = self._received_by(connection)
+        return 0 if received is None else self.arriving.unfinished_of(connection, received)
 
     def start(self, ports: Iterable[int]) -> None:
         """Begins to watch these ports."""
@@ -130,15 +145,24 @@ class HalfMessages:
     def _received(self, discover: bool) -> dict[str, int]:
         """Returns the bytes received on each known connection."""
         if discover:
-            self._sockets = dict(self._find())
-        found: dict[str, int] = {}
-        for name, (fd, family) in self._sockets.items():
-            with contextlib.suppress(OSError), _borrowed(fd, family) as sock:
-                if _peer_name(sock) == name:
-                    info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
-                    if len(info) >= _TCP_INFO_BYTES:
-                        found[name] = _BYTES_RECEIVED.unpack_from(info, _BYTES_RECEIVED_AT)[0]
-        return found
+            self._discover()
+        found = {name: self._received_by(name) for name in self._sockets}
+        return {name: received for name, received in found.items() if received is not None}
+
+    def _received_by(self, name: str) -> int | None:
+        found = self._sockets.get(name)
+        if found is None:
+            return None
+        with contextlib.suppress(OSError), _borrowed(*found) as sock:
+            if _peer_name(sock) == name:
+                info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+                if len(info) >= _TCP_INFO_BYTES:
+                    return int(_BYTES_RECEIVED.unpack_from(info, _BYTES_RECEIVED_AT)[0])
+        return None
+
+    def _discover(self) -> None:
+        self._sockets = dict(self._find())
+        self._found_at_s = time.monotonic()
 
     def _find(self) -> Iterator[tuple[str, tuple[int, int]]]:
         for entry in os.listdir(_DESCRIPTORS):
@@ -153,8 +177,10 @@ class HalfMessages:
 
     def _end(self, name: str, size: int, reason: str) -> None:
         log.warning("ending a connection: %s", reason, extra={"peer": name, "bytes": size})
-        fd, family = self._sockets.pop(name, (-1, -1))
-        with contextlib.suppress(OSError), _borrowed(fd, family) as sock:
+        found = self._sockets.pop(name, None)
+        if found is None:
+            return  # it has gone since
+        with contextlib.suppress(OSError), _borrowed(*found) as sock:
             if _peer_name(sock) == name:
                 sock.shutdown(socket.SHUT_RDWR)
                 self.ended += 1

@@ -6,27 +6,35 @@ window of 1 MiB for each of them, and all other connections wait while their byt
 Rule 1: a request begins to be read when the one before it on its connection has arrived, or after a turn of `TURN_S` for each
         request that is being read there. A slow upload, one that never ends, or a long way to the client holds the
         others up for that time; the more such requests a connection has, the slower further ones begin.
-Rule 2: calls that wait begin in the order in which they came. At the listeners for clients, a client has sent no more than the
+Rule 2: a turn lasts until the incomplete bytes of its connection could have come at `UNFINISHED_BYTES_PER_S`. Who sends faster
+        than that sends complete messages, or waits. It changes nothing for a client with a slower way.
+Rule 3: calls that wait begin in the order in which they came. At the listeners for clients, a client has sent no more than the
         first 16 KiB of their requests.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 from weakref import WeakValueDictionary
 
 TURN_S: Final = 0.01
 """For so long no other request of the connection begins to be read, for each one that is being read."""
+UNFINISHED_BYTES_PER_S: Final = 64 << 20
+"""So fast a connection may gather bytes of requests that stay incomplete, beyond those of the first one."""
 
 
 class ReadingTurns:
-    """The connections with requests that arrive. Belongs to one event loop."""
+    """The connections with requests that arrive. Belongs to one event loop.
 
-    def __init__(self) -> None:
+    `unfinished_bytes` returns the incomplete bytes of a connection; 0 when they are not known.
+    """
+
+    def __init__(self, unfinished_bytes: Callable[[str], int] = lambda _connection: 0) -> None:
         self._lines: WeakValueDictionary[str, _Line] = WeakValueDictionary()
+        self._unfinished_bytes = unfinished_bytes
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -39,7 +47,7 @@ class ReadingTurns:
             line = self._lines[connection] = _Line()
         await line.free.acquire()
         line.reading += 1
-        turn = _Turn(line.free, TURN_S * line.reading)
+        turn = _Turn(line.free, TURN_S * line.reading, lambda: self._unfinished_bytes(connection))
         try:
             yield
         finally:
@@ -58,9 +66,19 @@ class _Line:
 class _Turn:
     """One that has begun, and ends by itself."""
 
-    def __init__(self, free: asyncio.Lock, lasts_s: float) -> None:
+    def __init__(self, free: asyncio.Lock, lasts_s: float, unfinished_bytes: Callable[[], int]) -> None:
         self._free: asyncio.Lock | None = free
-        self._timer = asyncio.get_running_loop().call_later(lasts_s, self.end)
+        self._unfinished_bytes = unfinished_bytes
+        self._loop = asyncio.get_running_loop()
+        self._began_s = self._loop.time()
+        self._timer = self._loop.call_later(lasts_s, self._end_or_go_on)
+
+    def _end_or_go_on(self) -> None:
+        ends_at_s = self._began_s + self._unfinished_bytes() / UNFINISHED_BYTES_PER_S
+        if ends_at_s <= self._loop.time():
+            self.end()
+        else:
+            self._timer = self._loop.call_at(ends_at_s, self._end_or_go_on)
 
     def end(self) -> None:
         """Lets the next one begin. Any number of times."""

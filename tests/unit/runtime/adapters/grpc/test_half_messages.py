@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import socket
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -114,3 +117,59 @@ def test_looks_are_rarer_while_hardly_anything_arrives() -> None:
         if arrived_bytes == 4_000_100:
             meter.delivered_bytes += 4_000_000
     assert pauses_s == [0.25, 0.5, 0.5, 0.25, 0.25, 0.5]
+
+
+@contextlib.asynccontextmanager
+async def watched_connection() -> AsyncIterator[tuple[HalfMessages, str, socket.socket]]:
+    """A watch over a port, the name of an accepted connection, and its other end."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        accepted, (host, port) = server.accept()
+        with accepted:
+            watch = HalfMessages(LIMITS)
+            watch.start([server.getsockname()[1]])
+            try:
+                yield watch, f"{host}:{port}", client
+            finally:
+                await watch.stop()
+
+
+@pytest.mark.asyncio
+async def test_the_incomplete_bytes_of_a_new_connection_are_known_before_the_first_look() -> None:
+    async with watched_connection() as (watch, name, client):
+        client.sendall(bytes(3_000))
+        assert watch.unfinished_bytes(name) == 3_000
+        watch.meter(name).delivered_bytes += 1_000
+        assert 1_900 < watch.unfinished_bytes(name) <= 2_000
+        client.sendall(bytes(1_000))
+        assert 2_900 < watch.unfinished_bytes(name) <= 3_000
+
+
+@pytest.mark.asyncio
+async def test_connections_are_not_looked_for_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with watched_connection() as (watch, name, client):
+        client.sendall(bytes(3_000))
+        assert watch.unfinished_bytes("10.0.0.7:1") == 0
+        finds: list[None] = []
+        monkeypatch.setattr(watch, "_discover", lambda: finds.append(None))
+        assert watch.unfinished_bytes("10.0.0.7:1") == 0
+        assert watch.unfinished_bytes(name) == 3_000
+        assert not finds
+
+
+@pytest.mark.asyncio
+async def test_incomplete_bytes_are_unknown_while_no_descriptor_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with watched_connection() as (watch, name, _client):
+
+        def fails() -> None:
+            raise OSError("too many open files")
+
+        monkeypatch.setattr(watch, "_discover", fails)
+        assert watch.unfinished_bytes(name) == 0
+
+
+def test_incomplete_bytes_are_unknown_while_nothing_is_watched() -> None:
+    assert HalfMessages(LIMITS).unfinished_bytes("10.0.0.7:1") == 0
+
+
+def test_a_connection_that_went_before_its_end_does_not_end_the_watch() -> None:
+    HalfMessages(LIMITS)._end("10.0.0.7:1", 1, "too much")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -16,7 +17,8 @@ class Calls:
     """Calls that take turns and keep their turn until the test ends it."""
 
     def __init__(self) -> None:
-        self.turns = ReadingTurns()
+        self.unfinished_bytes = 0
+        self.turns = ReadingTurns(lambda _connection: self.unfinished_bytes)
         self.begun: list[str] = []
         self.ends: dict[str, asyncio.Event] = {}
         self._begins: dict[str, asyncio.Event] = {}
@@ -83,9 +85,9 @@ async def test_a_turn_lasts_longer_the_more_requests_are_being_read(monkeypatch:
     lasted: list[float] = []
 
     class Turn(reading_turns._Turn):
-        def __init__(self, free: asyncio.Lock, lasts_s: float) -> None:
+        def __init__(self, free: asyncio.Lock, lasts_s: float, unfinished_bytes: Callable[[], int]) -> None:
             lasted.append(round(lasts_s / reading_turns.TURN_S))
-            super().__init__(free, lasts_s)
+            super().__init__(free, lasts_s, unfinished_bytes)
 
     monkeypatch.setattr(reading_turns, "_Turn", Turn)
     calls = Calls()
@@ -127,3 +129,31 @@ async def test_a_cancelled_call_passes_its_turn_on() -> None:
     await calls.end("fourth")
     await calls.begin("fifth")
     assert calls.begun == ["first", "fourth", "fifth"]
+
+
+@pytest.mark.asyncio
+async def test_a_turn_goes_on_while_its_bytes_came_faster_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request of 64 MiB that does not end came within 60 ms: the next one begins a second later, not 10 ms later."""
+    monkeypatch.setattr(reading_turns, "TURN_S", 0.001)
+    calls = Calls()
+    calls.unfinished_bytes = 3600 * reading_turns.UNFINISHED_BYTES_PER_S
+    await calls.begin("endless")
+    await calls.begin("second")
+    await asyncio.sleep(0.02)
+    assert calls.begun == ["endless"]
+    await calls.end("endless")
+    assert calls.begun == ["endless", "second"], "a request that has arrived ends its turn"
+
+
+@pytest.mark.asyncio
+async def test_a_turn_ends_when_its_bytes_could_have_come_so_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_turns, "TURN_S", 0.001)
+    calls = Calls()
+    calls.unfinished_bytes = reading_turns.UNFINISHED_BYTES_PER_S // 50
+    began_s = asyncio.get_running_loop().time()
+    await calls.begin("endless")
+    await calls.begin("second")
+    await calls.has_begun("second")
+    assert asyncio.get_running_loop().time() - began_s >= 0.02
+    for name in calls.begun:
+        await calls.end(name)
