@@ -324,6 +324,23 @@ def test_of_the_requests_of_one_connection_one_is_read_at_a_time(monkeypatch: py
     run(test)
 
 
+def test_a_connection_does_not_gather_half_requests_as_fast_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The turn of the first one lasts as long as its bytes may take, so the others are not read within this test."""
+    monkeypatch.setattr(reading_turns, "UNFINISHED_BYTES_PER_S", MIB // 64)
+
+    async def test() -> None:
+        server = GrpcServer(Listener.internal("127.0.0.1", 0), Listener("client", "127.0.0.1", 0))
+        server.register(PING, echo)
+        await server.start()
+        half = await HalfMessages.connect(server.listening["client"])
+        sent = await half.send(streams=20, size=MIB, patience_s=1.0)
+        assert MIB - 1 <= sent <= MIB + 19 * 16_384, "all of the one that is read, and one window of each other"
+        half.close()
+        await server.stop(0)
+
+    run(test)
+
+
 def test_half_messages_end_their_connection_and_nobody_elses() -> None:
     """Raw HTTP/2: streams that promise 4 MiB each and stop one byte before the end."""
     options = ServerOptions(max_message_bytes=4 * MIB, message_timeout_ms=60_000)
