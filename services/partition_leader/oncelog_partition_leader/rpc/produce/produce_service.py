@@ -9,6 +9,7 @@ import asyncio
 from collections import Counter
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from oncelog.core.batch.header import BatchHeader
 from oncelog.errors import (
@@ -40,6 +41,7 @@ from oncelog_runtime.serving.session_tokens import SessionTokens
 from oncelog_runtime.serving.topic_access import TopicOperation, require_access
 
 Outcome = asyncio.Future[Written] | OncelogError
+_QUEUED: Final = Written(base_offset=-1, append_timestamp_ms=-1, log_start_offset=-1, duplicate=False)
 
 
 class ProduceService:
@@ -67,21 +69,17 @@ class ProduceService:
         register(server, methods.PRODUCE, self.produce)
 
     async def produce(self, request: pb.ProduceRequest, payload: Buffer) -> tuple[pb.ProduceReply, Buffer]:
-        """Appends at most one batch per partition; each has its own outcome. With acks=0 only immediate refusals are answered:
-        a caller without any answer would keep sending to a broker that is not the leader any more.
+        """Appends at most one batch per partition; each has its own outcome. With acks=0 only those are answered that are
+        refused before they are queued: a caller without any answer would keep sending to a broker that is not the leader any
+        more.
         """
         self._check_produce(request, payload)
         pending = self._submit_all(request, payload)
         reply = pb.ProduceReply()
-        if request.acks == 0:
-            for item, outcome in zip(request.partitions, pending, strict=True):
-                if isinstance(outcome, asyncio.Future):
-                    outcome.add_done_callback(_forget)
-                else:
-                    await _add_outcome(reply.partitions.add(topic_id=item.topic_id, partition=item.partition), outcome)
-            return reply, b""
         try:
             for item, outcome in zip(request.partitions, pending, strict=True):
+                if request.acks == 0 and await _is_queued(outcome):
+                    continue
                 await _add_outcome(reply.partitions.add(topic_id=item.topic_id, partition=item.partition), outcome)
         except asyncio.CancelledError:
             cancel_all(pending)
@@ -119,11 +117,14 @@ class ProduceService:
     def submit_batch(
         self, item: pb.ProducePartition, data: Buffer, acks: int, deadline_ms: int, now_ms: int
     ) -> asyncio.Future[Written]:
-        """Checks a batch and queues it, at once or when its payload has been unpacked (`PayloadChecks`). Raises its refusal."""
+        """Checks a batch and queues it, at once or when its payload has been unpacked (`PayloadChecks`). Raises its refusal.
+
+        Returns its outcome; with acks=0 whether it was queued: what happens later is nothing that may be sent again.
+        """
         place = PartitionId(item.topic_id, item.partition)
         partition = self._replicas.find(place)
         require_access(partition.topic, TopicOperation.WRITE)
-        leadership = partition.require_leadership()
+        partition.require_leadership()
         limits, is_compacted = self._limits(partition, now_ms)
 
         def check() -> None:
@@ -132,8 +133,7 @@ class ProduceService:
         try:
             header = read_client_batch(data, limits, item.topic_id, item.partition)
             _check_writer(partition.topic, header)
-            # Without acks nothing may wait here: its request is answered, and would no longer count for its bytes.
-            must_wait = acks != 0 and self._checks.must_wait(place, header)
+            must_wait = self._checks.must_wait(place, header)
             if not must_wait:
                 check()
         except OncelogError:
@@ -142,14 +142,18 @@ class ProduceService:
             raise self._replicas.bugs.met("request", error, methods.PRODUCE.name) from error
         if header.producer_id >= 0 and partition.topic not in INTERNAL_TOPICS:
             self._check_identity(header, item, now_ms)
-        done: asyncio.Future[Written] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Written] = loop.create_future()
+        outcome = done if acks else loop.create_future()
+        if not acks:
+            done.add_done_callback(_forget)
         command = AppendBatch(done, deadline_ms, acks, header=header, data=data, transactional_id=item.transactional_id)
+        submit = partial(_submit, partition, command, len(data), outcome)
         if must_wait:
-            submit = partial(_submit_at_last, partition, command, len(data))
-            self._checks.enter(place, header, Checking(check, submit, done))
+            self._checks.enter(place, header, Checking(check, submit, outcome))
         else:
-            leadership.submit(command, len(data))
-        return done
+            submit()
+        return outcome
 
     def _limits(self, partition: LocalPartition, now_ms: int) -> tuple[BatchLimits, bool]:
         """Returns the limits of a batch for this partition, and whether each record needs a key."""
@@ -185,9 +189,11 @@ class ProduceService:
             self._tokens.require_producer(header.producer_id, item.session_token)
 
 
-def _submit_at_last(partition: LocalPartition, command: AppendBatch, size: int) -> None:
-    """Queues a batch whose check took a while: another replica may lead by now. Raises its refusal."""
+def _submit(partition: LocalPartition, command: AppendBatch, size: int, outcome: asyncio.Future[Written]) -> None:
+    """Queues a batch, whose check may have taken a while: another replica may lead by now. Raises its refusal."""
     partition.require_leadership().submit(command, size)
+    if command.acks == 0:
+        outcome.set_result(_QUEUED)
 
 
 def _check_writer(topic: str, header: BatchHeader) -> None:
@@ -213,6 +219,14 @@ def cancel_all(pending: list[Outcome]) -> None:
     for outcome in pending:
         if isinstance(outcome, asyncio.Future):
             outcome.cancel()
+
+
+async def _is_queued(outcome: Outcome) -> bool:
+    if isinstance(outcome, OncelogError):
+        return False
+    if not outcome.done():  # its payload is being checked, and its bytes count for its caller
+        await asyncio.wait((outcome,))
+    return outcome.exception() is None
 
 
 async def _add_outcome(answer: pb.ProducePartitionReply, outcome: Outcome) -> None:

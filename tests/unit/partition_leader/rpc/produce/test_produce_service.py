@@ -119,12 +119,25 @@ def test_without_acks_only_a_refusal_is_answered(monkeypatch: pytest.MonkeyPatch
     asyncio.run(main())
 
 
+def test_without_acks_the_failure_of_a_queued_batch_is_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have been written: a caller that hears of it would send it again."""
+
+    async def main() -> None:
+        s = Producing(monkeypatch)
+        monkeypatch.setattr(s, "submit", lambda command, _size: command.done.set_exception(NotLeaderError()))
+        request = pb.ProduceRequest(acks=0, partitions=[pb.ProducePartition(length=5)], timeout_ms=100)
+        reply, _ = await s.service.produce(request, b"batch")
+        assert not reply.partitions
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("acks", [-1, 0])
 @pytest.mark.parametrize("leads", [True, False])
 def test_a_batch_that_takes_long_to_check_is_queued_then_or_refused(
     monkeypatch: pytest.MonkeyPatch, acks: int, leads: bool
 ) -> None:
-    """Without acks it does not wait: its request is answered at once, and its bytes would count for nobody."""
+    """Without acks its request is answered then, too: until then its bytes count for its caller."""
 
     async def main() -> None:
         s = Producing(monkeypatch)
@@ -142,15 +155,16 @@ def test_a_batch_that_takes_long_to_check_is_queued_then_or_refused(
         request = pb.ProduceRequest(acks=acks, partitions=[pb.ProducePartition(length=5)], timeout_ms=100)
         asking = asyncio.ensure_future(s.service.produce(request, b"batch"))
         await asyncio.sleep(0.01)
-        assert (len(s.commands), asking.done()) == ((0, False) if acks else (1, True))
+        assert (len(s.commands), asking.done()) == (0, False)
         s.leads = leads  # it may have lost the leadership meanwhile
         checked.set_result(None)
         await asyncio.sleep(0.01)
+        assert asking.done() == (not leads or not acks), "without acks nobody waits for what is queued"
         for command in s.commands:
             command.done.set_result(WRITTEN)
         reply, _ = await asking
-        assert len(s.commands) == (leads or not acks)
-        assert [item.HasField("error") for item in reply.partitions] == ([not leads] if acks else [])
+        assert len(s.commands) == leads
+        assert [item.HasField("error") for item in reply.partitions] == ([not leads] if acks or not leads else [])
 
     asyncio.run(main())
 
