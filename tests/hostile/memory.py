@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
@@ -142,8 +143,9 @@ class Stranger:
     def attack(self) -> None:
         """Begins once more."""
         assert self._process.stdin is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it has ended, and got nothing
+            self._process.stdin.write("\n")
+            self._process.stdin.flush()
 
     def is_done(self, within_s: float) -> bool:
         """Whether the attack has ended."""

@@ -3,7 +3,7 @@
 Rule 1: the core decides how many calls to a broker may be under way; who waits is in `blocked` and is named when one ends.
 Rule 2: calls to one broker begin in the order in which their requests were made.
 Rule 3: every batch of a request gets exactly one answer, unless the call was cancelled by `cancel_all`.
-Rule 4: with acks=0 a leader names only the batches that it refused at once; where the others are is not known.
+Rule 4: with acks=0 a leader names only the batches that it refused before they were queued; where the others are is not known.
 """
 
 from __future__ import annotations

@@ -130,9 +130,8 @@ class Arriving:
         return sum(connection.balance for connection in self._connections.values())
 
     def unfinished_of(self, connection: str, received: int) -> int:
-        """Returns the incomplete bytes of a connection that has received so many so far. It is no look and changes nothing."""
-        found = self._connections.get(connection)
-        return received if found is None else found.unfinished_bytes(received)
+        """Returns the incomplete bytes of a connection that has received so many so far. It counts as no look."""
+        return self._of(connection).unfinished_bytes(received)
 
     def look(self, received: Mapping[str, int]) -> list[Verdict]:
         """Called periodically with all bytes that each connection has received so far. Returns the connections to end."""

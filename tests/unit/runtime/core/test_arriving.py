@@ -148,3 +148,12 @@ def test_between_two_looks_the_incomplete_bytes_of_a_connection_can_be_asked_for
     lines.deliver("new", 8 * MIB)
     assert lines.arriving.unfinished_of("new", lines.received["new"]) == 0
     assert lines.arriving.unfinished_bytes == before, "it is no look"
+
+
+def test_what_was_delivered_is_never_incomplete_also_when_a_look_did_not_find_the_connection() -> None:
+    lines = Lines()
+    meter = lines.arriving.meter("new")
+    lines.arriving.look({})
+    meter.delivered_bytes += 9 * MIB
+    lines.send("new", 9 * MIB)
+    assert lines.arriving.unfinished_of("new", lines.received["new"]) == 0

@@ -78,9 +78,10 @@ class ProduceService:
         reply = pb.ProduceReply()
         try:
             for item, outcome in zip(request.partitions, pending, strict=True):
-                if request.acks == 0 and await _is_queued(outcome):
-                    continue
-                await _add_outcome(reply.partitions.add(topic_id=item.topic_id, partition=item.partition), outcome)
+                answer = pb.ProducePartitionReply(topic_id=item.topic_id, partition=item.partition)
+                await _add_outcome(answer, outcome)
+                if request.acks != 0 or answer.HasField("error"):
+                    reply.partitions.append(answer)
         except asyncio.CancelledError:
             cancel_all(pending)
             raise
@@ -111,7 +112,7 @@ class ProduceService:
             try:
                 pending.append(self.submit_batch(item, data, request.acks, deadline_ms, now_ms))
             except OncelogError as error:
-                pending.append(error)
+                pending.append(error.with_traceback(None))  # its frames would keep the request's bytes
         return pending
 
     def submit_batch(
@@ -119,7 +120,8 @@ class ProduceService:
     ) -> asyncio.Future[Written]:
         """Checks a batch and queues it, at once or when its payload has been unpacked (`PayloadChecks`). Raises its refusal.
 
-        Returns its outcome; with acks=0 whether it was queued: what happens later is nothing that may be sent again.
+        With acks=0 the outcome is known when the batch is queued, for until then its bytes count for its caller: what happens
+        to it later is not told, since it may have been written.
         """
         place = PartitionId(item.topic_id, item.partition)
         partition = self._replicas.find(place)
@@ -219,14 +221,6 @@ def cancel_all(pending: list[Outcome]) -> None:
     for outcome in pending:
         if isinstance(outcome, asyncio.Future):
             outcome.cancel()
-
-
-async def _is_queued(outcome: Outcome) -> bool:
-    if isinstance(outcome, OncelogError):
-        return False
-    if not outcome.done():  # its payload is being checked, and its bytes count for its caller
-        await asyncio.wait((outcome,))
-    return outcome.exception() is None
 
 
 async def _add_outcome(answer: pb.ProducePartitionReply, outcome: Outcome) -> None:

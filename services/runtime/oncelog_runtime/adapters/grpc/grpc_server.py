@@ -230,7 +230,7 @@ class GrpcServer:
         """Watches messages that have not arrived completely; None when they are not watched."""
         return self._host.half_messages
 
-    def _unfinished_bytes(self, peer: str) -> int:
+    def _unfinished_bytes(self, peer: str) -> int | None:
         half = self._host.half_messages
         return 0 if half is None else half.unfinished_bytes(connection_of(peer))
 
@@ -279,11 +279,12 @@ class GrpcServer:
         return self._listening[listeners.INTERNAL]
 
     def _client_ports(self) -> list[int]:
-        """Returns the ports that clients use: their own ones, or the only one. Other services are trusted to finish a
-        message.
-        """
-        doors = {name: address for name, address in self._listening.items() if name != listeners.INTERNAL}
-        return [int(address.rpartition(":")[2]) for address in (doors or self._listening).values()]
+        watched = [self._listening[listener.name] for listener in self._listeners if self._is_watched(listener)]
+        return [int(address.rpartition(":")[2]) for address in watched]
+
+    def _is_watched(self, listener: Listener) -> bool:
+        """Tells whether clients use it: it is one of theirs, or the only one. Services are trusted to finish a message."""
+        return listener.name != listeners.INTERNAL or len(self._listeners) == 1
 
     @property
     def listening(self) -> dict[str, str]:
@@ -311,7 +312,7 @@ class GrpcServer:
         arrivals = Arrivals(
             ArrivingCalls(o.max_unary_calls, min(o.max_unary_calls_per_peer, o.max_unary_calls)),
             ArrivingCalls(o.max_arriving_calls, o.max_arriving_calls_per_address),
-            ReadingTurns(self._unfinished_bytes),
+            ReadingTurns(self._unfinished_bytes) if self._is_watched(listener) else ReadingTurns(),
         )
         services: dict[str, dict[str, grpc.RpcMethodHandler]] = {}
         for name, handler in self._host.handlers.items():

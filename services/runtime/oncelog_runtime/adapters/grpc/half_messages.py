@@ -16,7 +16,6 @@ import os
 import socket
 import stat
 import struct
-import time
 from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import unquote
@@ -39,6 +38,8 @@ _DISCOVER_EVERY: Final = 20
 _TRIM_AFTER: Final = 8
 _BETWEEN_ENDS_S: Final = 0.005
 """Ending the calls of a connection takes some milliseconds of the event loop; then others get a turn."""
+_BETWEEN_LISTS_S: Final = 0.2
+"""With thousands of connections a list takes 30 ms of a thread, and new connections may ask for one all the time."""
 _BYTES_RECEIVED: Final = struct.Struct("=Q")
 _BYTES_RECEIVED_AT: Final = 128
 _TCP_INFO_BYTES: Final = 136
@@ -69,7 +70,7 @@ class HalfMessages:
         """True when the last look found hardly anything that had arrived, and nothing large that was incomplete."""
         self.something_new = True
         self.ended = 0
-        self._found_at_s = float("-inf")
+        self._wanted = asyncio.Event()
 
     @property
     def watched(self) -> list[str]:
@@ -80,18 +81,17 @@ class HalfMessages:
         """Returns the counter for complete messages and answers of this connection."""
         return self.arriving.meter(connection) if self._task is not None else Meter()  # it would never be removed
 
-    def unfinished_bytes(self, connection: str) -> int:
-        """Returns the bytes of incomplete messages that a connection holds now; 0 for one that was not found.
-
-        A new connection is looked for, which takes a millisecond when thousands of files are open, but once in `LOOK_S`.
+    def unfinished_bytes(self, connection: str) -> int | None:
+        """Returns the bytes of incomplete messages that a connection holds now. None for one that is not found yet: it is
+        looked for at once. 0 while nothing is watched.
         """
         if self._task is None:
             return 0
-        if connection not in self._sockets and time.monotonic() - self._found_at_s >= LOOK_S:
-            with contextlib.suppress(OSError):  # no descriptor is left: the next look says so
-                self._discover()
         received = self._received_by(connection)
-        return 0 if received is None else self.arriving.unfinished_of(connection, received)
+        if received is None:
+            self._wanted.set()
+            return None
+        return self.arriving.unfinished_of(connection, received)
 
     def start(self, ports: Iterable[int]) -> None:
         """Begins to watch these ports."""
@@ -109,7 +109,7 @@ class HalfMessages:
     async def _run(self) -> None:
         looks, trim_at, fails = 0, -1, False
         while True:
-            await asyncio.sleep(self._pause_s())
+            await self._rest(self._pause_s())
             discover, self.something_new = self.something_new or looks % _DISCOVER_EVERY == 0, False
             looks += 1
             try:
@@ -131,6 +131,18 @@ class HalfMessages:
                 await asyncio.sleep(_BETWEEN_ENDS_S)
             if looks == trim_at:
                 await asyncio.to_thread(trim_malloc)  # gRPC has freed their bytes; the C library would keep them
+
+    async def _rest(self, seconds: float) -> None:
+        """Waits for the next look. Meanwhile it finds new connections that a caller asks for: in a thread, for listing
+        thousands of open files takes milliseconds.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while await self._wanted.wait():
+                    self._wanted.clear()
+                    with contextlib.suppress(OSError):  # no descriptor is left: the next look says so
+                        await asyncio.to_thread(self._discover)
+                    await asyncio.sleep(_BETWEEN_LISTS_S)
 
     def _pause_s(self) -> float:
         if len(self._sockets) >= _CROWD:
@@ -162,7 +174,6 @@ class HalfMessages:
 
     def _discover(self) -> None:
         self._sockets = dict(self._find())
-        self._found_at_s = time.monotonic()
 
     def _find(self) -> Iterator[tuple[str, tuple[int, int]]]:
         for entry in os.listdir(_DESCRIPTORS):

@@ -6,8 +6,8 @@ window of 1 MiB for each of them, and all other connections wait while their byt
 Rule 1: a request begins to be read when the one before it on its connection has arrived, or after a turn of `TURN_S` for each
         request that is being read there. A slow upload, one that never ends, or a long way to the client holds the
         others up for that time; the more such requests a connection has, the slower further ones begin.
-Rule 2: a turn lasts until the incomplete bytes of its connection could have come at `UNFINISHED_BYTES_PER_S`. Who sends faster
-        than that sends complete messages, or waits. It changes nothing for a client with a slower way.
+Rule 2: a turn lasts until the bytes that stayed incomplete on its connection since it began could have come at
+        `UNFINISHED_BYTES_PER_S`. A client that sends faster waits until its request is complete, or until that time has passed.
 Rule 3: calls that wait begin in the order in which they came. At the listeners for clients, a client has sent no more than the
         first 16 KiB of their requests.
 """
@@ -17,22 +17,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 from weakref import WeakValueDictionary
 
 TURN_S: Final = 0.01
 """For so long no other request of the connection begins to be read, for each one that is being read."""
 UNFINISHED_BYTES_PER_S: Final = 64 << 20
-"""So fast a connection may gather bytes of requests that stay incomplete, beyond those of the first one."""
+"""So fast a connection may gather bytes that stay incomplete."""
+_FIND_S: Final = 0.25
+"""A turn lasts so long when the connection is not found: it is new, and the list of connections is made in less."""
+_ASK_AGAIN_S: Final = 0.05
 
 
 class ReadingTurns:
     """The connections with requests that arrive. Belongs to one event loop.
 
-    `unfinished_bytes` returns the incomplete bytes of a connection; 0 when they are not known.
+    `unfinished_bytes` returns the incomplete bytes of a connection: 0 where they are not counted, None while it is not found.
     """
 
-    def __init__(self, unfinished_bytes: Callable[[str], int] = lambda _connection: 0) -> None:
+    def __init__(self, unfinished_bytes: Callable[[str], int | None] = lambda _connection: 0) -> None:
         self._lines: WeakValueDictionary[str, _Line] = WeakValueDictionary()
         self._unfinished_bytes = unfinished_bytes
 
@@ -47,12 +51,17 @@ class ReadingTurns:
             line = self._lines[connection] = _Line()
         await line.free.acquire()
         line.reading += 1
-        turn = _Turn(line.free, TURN_S * line.reading, lambda: self._unfinished_bytes(connection))
+        before = (self._unfinished_bytes(connection) or 0) if line.reading > 1 else 0
+        turn = _Turn(line.free, TURN_S * line.reading, partial(self._since, connection, before))
         try:
             yield
         finally:
             line.reading -= 1
             turn.end()
+
+    def _since(self, connection: str, before: int) -> int | None:
+        found = self._unfinished_bytes(connection)
+        return None if found is None else max(0, found - before)
 
 
 class _Line:
@@ -66,7 +75,7 @@ class _Line:
 class _Turn:
     """One that has begun, and ends by itself."""
 
-    def __init__(self, free: asyncio.Lock, lasts_s: float, unfinished_bytes: Callable[[], int]) -> None:
+    def __init__(self, free: asyncio.Lock, lasts_s: float, unfinished_bytes: Callable[[], int | None]) -> None:
         self._free: asyncio.Lock | None = free
         self._unfinished_bytes = unfinished_bytes
         self._loop = asyncio.get_running_loop()
@@ -74,11 +83,12 @@ class _Turn:
         self._timer = self._loop.call_later(lasts_s, self._end_or_go_on)
 
     def _end_or_go_on(self) -> None:
-        ends_at_s = self._began_s + self._unfinished_bytes() / UNFINISHED_BYTES_PER_S
-        if ends_at_s <= self._loop.time():
+        size, now_s = self._unfinished_bytes(), self._loop.time()
+        ends_at_s = self._began_s + (_FIND_S if size is None else size / UNFINISHED_BYTES_PER_S)
+        if ends_at_s <= now_s:
             self.end()
-        else:
-            self._timer = self._loop.call_at(ends_at_s, self._end_or_go_on)
+        else:  # it may be complete before
+            self._timer = self._loop.call_at(min(ends_at_s, now_s + _ASK_AGAIN_S), self._end_or_go_on)
 
     def end(self) -> None:
         """Lets the next one begin. Any number of times."""

@@ -133,38 +133,56 @@ async def watched_connection() -> AsyncIterator[tuple[HalfMessages, str, socket.
                 await watch.stop()
 
 
+async def found(watch: HalfMessages, connection: str) -> int:
+    """Asks until the connection is found."""
+    async with asyncio.timeout(10):
+        while (size := watch.unfinished_bytes(connection)) is None:  # noqa: ASYNC110 - it finds by being asked
+            await asyncio.sleep(0.001)
+    return size
+
+
 @pytest.mark.asyncio
-async def test_the_incomplete_bytes_of_a_new_connection_are_known_before_the_first_look() -> None:
+async def test_the_incomplete_bytes_of_a_new_connection_are_known_before_the_first_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "LOOK_S", 60.0)
     async with watched_connection() as (watch, name, client):
         client.sendall(bytes(3_000))
-        assert watch.unfinished_bytes(name) == 3_000
+        assert watch.unfinished_bytes(name) is None, "it is looked for"
+        assert await found(watch, name) == 3_000
         watch.meter(name).delivered_bytes += 1_000
-        assert 1_900 < watch.unfinished_bytes(name) <= 2_000
+        assert 1_900 < await found(watch, name) <= 2_000
         client.sendall(bytes(1_000))
-        assert 2_900 < watch.unfinished_bytes(name) <= 3_000
+        assert 2_900 < await found(watch, name) <= 3_000
 
 
 @pytest.mark.asyncio
 async def test_connections_are_not_looked_for_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with watched_connection() as (watch, name, client):
-        client.sendall(bytes(3_000))
-        assert watch.unfinished_bytes("10.0.0.7:1") == 0
-        finds: list[None] = []
-        monkeypatch.setattr(watch, "_discover", lambda: finds.append(None))
-        assert watch.unfinished_bytes("10.0.0.7:1") == 0
-        assert watch.unfinished_bytes(name) == 3_000
-        assert not finds
+    monkeypatch.setattr(module, "LOOK_S", 60.0)
+    monkeypatch.setattr(module, "_BETWEEN_LISTS_S", 60.0)
+    async with watched_connection() as (watch, name, _client):
+        await found(watch, name)
+        lists: list[None] = []
+        monkeypatch.setattr(watch, "_discover", lambda: lists.append(None))
+        for _ in range(20):
+            assert watch.unfinished_bytes("10.0.0.7:1") is None
+            await asyncio.sleep(0.001)
+        assert not lists
 
 
 @pytest.mark.asyncio
-async def test_incomplete_bytes_are_unknown_while_no_descriptor_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_looks_go_on_when_a_connection_could_not_be_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOOK_S", 0.05)
     async with watched_connection() as (watch, name, _client):
+        finds = watch._discover
 
         def fails() -> None:
+            monkeypatch.setattr(watch, "_discover", finds)
             raise OSError("too many open files")
 
         monkeypatch.setattr(watch, "_discover", fails)
-        assert watch.unfinished_bytes(name) == 0
+        assert watch.unfinished_bytes(name) is None
+        assert await found(watch, name) == 0
 
 
 def test_incomplete_bytes_are_unknown_while_nothing_is_watched() -> None:

@@ -17,7 +17,7 @@ class Calls:
     """Calls that take turns and keep their turn until the test ends it."""
 
     def __init__(self) -> None:
-        self.unfinished_bytes = 0
+        self.unfinished_bytes: int | None = 0
         self.turns = ReadingTurns(lambda _connection: self.unfinished_bytes)
         self.begun: list[str] = []
         self.ends: dict[str, asyncio.Event] = {}
@@ -85,7 +85,7 @@ async def test_a_turn_lasts_longer_the_more_requests_are_being_read(monkeypatch:
     lasted: list[float] = []
 
     class Turn(reading_turns._Turn):
-        def __init__(self, free: asyncio.Lock, lasts_s: float, unfinished_bytes: Callable[[], int]) -> None:
+        def __init__(self, free: asyncio.Lock, lasts_s: float, unfinished_bytes: Callable[[], int | None]) -> None:
             lasted.append(round(lasts_s / reading_turns.TURN_S))
             super().__init__(free, lasts_s, unfinished_bytes)
 
@@ -157,3 +157,61 @@ async def test_a_turn_ends_when_its_bytes_could_have_come_so_fast(monkeypatch: p
     assert asyncio.get_running_loop().time() - began_s >= 0.02
     for name in calls.begun:
         await calls.end(name)
+
+
+@pytest.mark.asyncio
+async def test_a_turn_does_not_pay_for_what_was_incomplete_when_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long upload over a slow way holds up those behind it once, and not those behind each of them once more."""
+    monkeypatch.setattr(reading_turns, "TURN_S", 0.001)
+    calls = Calls()
+    await calls.begin("upload")
+    await calls.begin("second")
+    calls.unfinished_bytes = 1
+    await calls.has_begun("second")
+    calls.unfinished_bytes = 3600 * reading_turns.UNFINISHED_BYTES_PER_S
+    await calls.end("second")
+    await calls.begin("third")
+    await calls.begin("fourth")
+    await calls.has_begun("fourth")
+    assert calls.begun == ["upload", "second", "third", "fourth"]
+
+
+@pytest.mark.asyncio
+async def test_a_turn_ends_soon_after_its_bytes_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_turns, "TURN_S", 0.001)
+    monkeypatch.setattr(reading_turns, "_ASK_AGAIN_S", 0.001)
+    calls = Calls()
+    calls.unfinished_bytes = 3600 * reading_turns.UNFINISHED_BYTES_PER_S
+    await calls.begin("endless")
+    await calls.begin("second")
+    await asyncio.sleep(0.02)
+    assert calls.begun == ["endless"]
+    calls.unfinished_bytes = 0  # another request of the connection had them
+    await calls.has_begun("second")
+
+
+@pytest.mark.asyncio
+async def test_a_turn_on_a_connection_that_is_not_found_yet_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else whoever opens a new connection each time is not bounded."""
+    monkeypatch.setattr(reading_turns, "TURN_S", 0.001)
+    monkeypatch.setattr(reading_turns, "_FIND_S", 60.0)
+    monkeypatch.setattr(reading_turns, "_ASK_AGAIN_S", 0.001)
+    calls = Calls()
+    calls.unfinished_bytes = None
+    await calls.begin("first")
+    await calls.begin("second")
+    await asyncio.sleep(0.02)
+    assert calls.begun == ["first"]
+    calls.unfinished_bytes = 0
+    await calls.has_begun("second")
+
+
+@pytest.mark.asyncio
+async def test_a_turn_ends_also_when_its_connection_is_never_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_turns, "TURN_S", 0.001)
+    monkeypatch.setattr(reading_turns, "_FIND_S", 0.01)
+    calls = Calls()
+    calls.unfinished_bytes = None
+    await calls.begin("first")
+    await calls.begin("second")
+    await calls.has_begun("second")
