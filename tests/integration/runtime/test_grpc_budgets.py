@@ -18,9 +18,9 @@ from oncelog.link.grpc_transport import GrpcTransport
 from oncelog.link.link_codec import Frame
 from oncelog.ports import Handler
 from oncelog.types import Buffer
-from oncelog_runtime.adapters.grpc import reading_turns
 from oncelog_runtime.adapters.grpc.grpc_server import GrpcServer, Listener, ServerOptions
 from oncelog_runtime.adapters.grpc.link.link_host import MAX_LINKS_PER_CONNECTION
+from oncelog_runtime.core import reading_turn
 from oncelog_runtime.core.security.access import Policy
 from oncelog_runtime.core.security.acl import ANONYMOUS
 from oncelog_runtime.serving.admission import ADMISSION
@@ -290,53 +290,49 @@ def test_unary_calls_are_bounded_per_peer_and_give_back_what_they_held() -> None
     run(test)
 
 
+@contextlib.asynccontextmanager
+async def one_is_read(options: ServerOptions | None = None) -> AsyncIterator[str]:
+    """A client's listener where of twenty half requests of one connection just one is read; yields its address."""
+    server = GrpcServer(Listener.internal("127.0.0.1", 0), Listener("client", "127.0.0.1", 0), options=options)
+    server.register(PING, echo)
+    await server.start()
+    half = await HalfMessages.connect(server.listening["client"])
+    sent = await half.send(streams=20, size=MIB, patience_s=1.0)
+    assert MIB - 1 <= sent <= MIB + 19 * 16_384, "all of the one that is read, and one window of each other"
+    yield server.listening["client"]
+    half.close()
+    await server.stop(0)
+
+
 def test_of_a_request_that_a_server_does_not_read_a_client_sends_little() -> None:
     async def test() -> None:
-        options = ServerOptions(max_arriving_calls=1, max_arriving_calls_per_address=1)
-        server = GrpcServer(Listener.internal("127.0.0.1", 0), Listener("client", "127.0.0.1", 0), options=options)
-        server.register(PING, echo)
-        await server.start()
-        half = await HalfMessages.connect(server.listening["client"])
-        sent = await half.send(streams=20, size=MIB, patience_s=1.0)
-        assert MIB - 1 <= sent <= MIB + 19 * 16_384, "all of the one that is read, and one window of each other"
-        half.close()
-        await server.stop(0)
+        async with one_is_read(ServerOptions(max_arriving_calls=1, max_arriving_calls_per_address=1)):
+            pass
 
     run(test)
 
 
 def test_of_the_requests_of_one_connection_one_is_read_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading_turns, "TURN_S", 60.0)
+    monkeypatch.setattr(reading_turn, "TURN_S", 60.0)
 
     async def test() -> None:
-        server = GrpcServer(Listener.internal("127.0.0.1", 0), Listener("client", "127.0.0.1", 0))
-        server.register(PING, echo)
-        await server.start()
-        half = await HalfMessages.connect(server.listening["client"])
-        sent = await half.send(streams=20, size=MIB, patience_s=1.0)
-        assert MIB - 1 <= sent <= MIB + 19 * 16_384, "all of the one that is read, and one window of each other"
-        another = await HalfMessages.connect(server.listening["client"])
-        assert await another.send(streams=1, size=MIB, patience_s=1.0) == MIB - 1, "its connection has turns of its own"
-        half.close()
-        another.close()
-        await server.stop(0)
+        async with one_is_read() as address:
+            another = await HalfMessages.connect(address)
+            assert await another.send(streams=1, size=MIB, patience_s=1.0) == MIB - 1, (
+                "its connection has its own turns"
+            )
+            another.close()
 
     run(test)
 
 
 def test_a_connection_does_not_gather_half_requests_as_fast_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
     """The turn of the first one lasts as long as its bytes may take, so the others are not read within this test."""
-    monkeypatch.setattr(reading_turns, "UNFINISHED_BYTES_PER_S", MIB // 64)
+    monkeypatch.setattr(reading_turn, "UNFINISHED_BYTES_PER_S", MIB // 64)
 
     async def test() -> None:
-        server = GrpcServer(Listener.internal("127.0.0.1", 0), Listener("client", "127.0.0.1", 0))
-        server.register(PING, echo)
-        await server.start()
-        half = await HalfMessages.connect(server.listening["client"])
-        sent = await half.send(streams=20, size=MIB, patience_s=1.0)
-        assert MIB - 1 <= sent <= MIB + 19 * 16_384, "all of the one that is read, and one window of each other"
-        half.close()
-        await server.stop(0)
+        async with one_is_read():
+            pass
 
     run(test)
 

@@ -87,10 +87,9 @@ class _Connection:
         self.marks: deque[int] = deque(maxlen=patience)  # at each look: incomplete bytes plus `done`
 
     def look(self, received: int) -> None:
+        self.balance = max(0, self.unfinished_bytes(received) - _IDLE_BYTES)
         before, self.accounted = self.accounted, self.meter.accounted_bytes
-        accounted = self.accounted - before + _IDLE_BYTES
-        self.balance = max(0, self.balance + received - self.received - accounted)
-        self.done += accounted
+        self.done += self.accounted - before + _IDLE_BYTES
         self.received = received
         self.marks.append(self.balance + self.done)
 

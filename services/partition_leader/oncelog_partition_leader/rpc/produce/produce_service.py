@@ -78,10 +78,10 @@ class ProduceService:
         reply = pb.ProduceReply()
         try:
             for item, outcome in zip(request.partitions, pending, strict=True):
-                answer = pb.ProducePartitionReply(topic_id=item.topic_id, partition=item.partition)
+                answer = reply.partitions.add(topic_id=item.topic_id, partition=item.partition)
                 await _add_outcome(answer, outcome)
-                if request.acks != 0 or answer.HasField("error"):
-                    reply.partitions.append(answer)
+                if request.acks == 0 and not answer.HasField("error"):
+                    del reply.partitions[-1]
         except asyncio.CancelledError:
             cancel_all(pending)
             raise

@@ -154,7 +154,7 @@ class GrpcServer:
     when it was read from etcd. `metrics` counts the requests. `reflects`: callers may list the services (gRPC
     reflection).
 
-    It has 23 methods: those of the port, the steps of a start, and the way of a unary call.
+    It has 25 methods: those of the port, the steps of a start, and the way of a unary call.
     """
 
     def __init__(

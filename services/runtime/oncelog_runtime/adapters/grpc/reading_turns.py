@@ -3,12 +3,10 @@
 One thread reads all sockets of a process. A client that sends sixty large requests on one connection at the same time has a
 window of 1 MiB for each of them, and all other connections wait while their bytes are read.
 
-Rule 1: a request begins to be read when the one before it on its connection has arrived, or after a turn of `TURN_S` for each
-        request that is being read there. A slow upload, one that never ends, or a long way to the client holds the
-        others up for that time; the more such requests a connection has, the slower further ones begin.
-Rule 2: a turn lasts until the bytes that stayed incomplete on its connection since it began could have come at
-        `UNFINISHED_BYTES_PER_S`. A client that sends faster waits until its request is complete, or until that time has passed.
-Rule 3: calls that wait begin in the order in which they came. At the listeners for clients, a client has sent no more than the
+Rule 1: a request begins to be read when the one before it on its connection has arrived, or after its turn, whose length
+        `core.reading_turn` decides. A slow upload, one that never ends, or a long way to the client holds the others up for
+        that time; the more such requests a connection has, the slower further ones begin.
+Rule 2: calls that wait begin in the order in which they came. At the listeners for clients, a client has sent no more than the
         first 16 KiB of their requests.
 """
 
@@ -18,16 +16,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final
 from weakref import WeakValueDictionary
 
-TURN_S: Final = 0.01
-"""For so long no other request of the connection begins to be read, for each one that is being read."""
-UNFINISHED_BYTES_PER_S: Final = 64 << 20
-"""So fast a connection may gather bytes that stay incomplete."""
-_FIND_S: Final = 0.25
-"""A turn lasts so long when the connection is not found: it is new, and the list of connections is made in less."""
-_ASK_AGAIN_S: Final = 0.05
+from oncelog_runtime.core.reading_turn import ReadingTurn
 
 
 class ReadingTurns:
@@ -52,16 +43,13 @@ class ReadingTurns:
         await line.free.acquire()
         line.reading += 1
         before = (self._unfinished_bytes(connection) or 0) if line.reading > 1 else 0
-        turn = _Turn(line.free, TURN_S * line.reading, partial(self._since, connection, before))
+        length = ReadingTurn(asyncio.get_running_loop().time(), line.reading, before)
+        turn = _Turn(line.free, length, partial(self._unfinished_bytes, connection))
         try:
             yield
         finally:
             line.reading -= 1
             turn.end()
-
-    def _since(self, connection: str, before: int) -> int | None:
-        found = self._unfinished_bytes(connection)
-        return None if found is None else max(0, found - before)
 
 
 class _Line:
@@ -75,20 +63,19 @@ class _Line:
 class _Turn:
     """One that has begun, and ends by itself."""
 
-    def __init__(self, free: asyncio.Lock, lasts_s: float, unfinished_bytes: Callable[[], int | None]) -> None:
+    def __init__(self, free: asyncio.Lock, length: ReadingTurn, unfinished_bytes: Callable[[], int | None]) -> None:
         self._free: asyncio.Lock | None = free
+        self._length = length
         self._unfinished_bytes = unfinished_bytes
         self._loop = asyncio.get_running_loop()
-        self._began_s = self._loop.time()
-        self._timer = self._loop.call_later(lasts_s, self._end_or_go_on)
+        self._timer = self._loop.call_later(length.lasts_s, self._end_or_go_on)
 
     def _end_or_go_on(self) -> None:
-        size, now_s = self._unfinished_bytes(), self._loop.time()
-        ends_at_s = self._began_s + (_FIND_S if size is None else size / UNFINISHED_BYTES_PER_S)
-        if ends_at_s <= now_s:
+        goes_on_s = self._length.goes_on_s(self._loop.time(), self._unfinished_bytes())
+        if goes_on_s:
+            self._timer = self._loop.call_later(goes_on_s, self._end_or_go_on)
+        else:
             self.end()
-        else:  # it may be complete before
-            self._timer = self._loop.call_at(min(ends_at_s, now_s + _ASK_AGAIN_S), self._end_or_go_on)
 
     def end(self) -> None:
         """Lets the next one begin. Any number of times."""

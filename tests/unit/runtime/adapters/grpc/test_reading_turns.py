@@ -9,6 +9,7 @@ import pytest
 
 from oncelog_runtime.adapters.grpc import reading_turns
 from oncelog_runtime.adapters.grpc.reading_turns import ReadingTurns
+from oncelog_runtime.core import reading_turn
 
 A, B = "ipv4:10.0.0.1:41234", "ipv4:10.0.0.1:41235"
 
@@ -34,6 +35,13 @@ class Calls:
             self.begun.append(name)
             self._begins[name].set()
             await self.ends[name].wait()
+
+    async def hold_up(self) -> None:
+        """The first one has the turn, and keeps it from the second one."""
+        await self.begin("endless")
+        await self.begin("second")
+        await asyncio.sleep(0.02)
+        assert self.begun == ["endless"]
 
     async def end(self, name: str) -> None:
         self.ends[name].set()
@@ -69,7 +77,7 @@ async def test_another_connection_has_turns_of_its_own() -> None:
 
 @pytest.mark.asyncio
 async def test_a_request_that_does_not_end_gives_its_turn_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading_turns, "TURN_S", 0.001)
+    monkeypatch.setattr(reading_turn, "TURN_S", 0.001)
     calls = Calls()
     for name in ("endless", "second", "third"):
         await calls.begin(name)
@@ -81,13 +89,15 @@ async def test_a_request_that_does_not_end_gives_its_turn_away(monkeypatch: pyte
 
 @pytest.mark.asyncio
 async def test_a_turn_lasts_longer_the_more_requests_are_being_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading_turns, "TURN_S", 0.001)
+    monkeypatch.setattr(reading_turn, "TURN_S", 0.001)
     lasted: list[float] = []
 
     class Turn(reading_turns._Turn):
-        def __init__(self, free: asyncio.Lock, lasts_s: float, unfinished_bytes: Callable[[], int | None]) -> None:
-            lasted.append(round(lasts_s / reading_turns.TURN_S))
-            super().__init__(free, lasts_s, unfinished_bytes)
+        def __init__(
+            self, free: asyncio.Lock, length: reading_turn.ReadingTurn, unfinished_bytes: Callable[[], int | None]
+        ) -> None:
+            lasted.append(round(length.lasts_s / reading_turn.TURN_S))
+            super().__init__(free, length, unfinished_bytes)
 
     monkeypatch.setattr(reading_turns, "_Turn", Turn)
     calls = Calls()
@@ -103,10 +113,10 @@ async def test_a_turn_lasts_longer_the_more_requests_are_being_read(monkeypatch:
 
 @pytest.mark.asyncio
 async def test_a_call_that_is_read_beyond_its_turn_has_none_to_pass_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading_turns, "TURN_S", 0.001)
+    monkeypatch.setattr(reading_turn, "TURN_S", 0.001)
     calls = Calls()
     await calls.begin("endless")
-    monkeypatch.setattr(reading_turns, "TURN_S", 60.0)
+    monkeypatch.setattr(reading_turn, "TURN_S", 60.0)
     for name in ("second", "third"):
         await calls.begin(name)
     await calls.has_begun("second")
@@ -134,22 +144,19 @@ async def test_a_cancelled_call_passes_its_turn_on() -> None:
 @pytest.mark.asyncio
 async def test_a_turn_goes_on_while_its_bytes_came_faster_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request of 64 MiB that does not end came within 60 ms: the next one begins a second later, not 10 ms later."""
-    monkeypatch.setattr(reading_turns, "TURN_S", 0.001)
+    monkeypatch.setattr(reading_turn, "TURN_S", 0.001)
     calls = Calls()
-    calls.unfinished_bytes = 3600 * reading_turns.UNFINISHED_BYTES_PER_S
-    await calls.begin("endless")
-    await calls.begin("second")
-    await asyncio.sleep(0.02)
-    assert calls.begun == ["endless"]
+    calls.unfinished_bytes = 3600 * reading_turn.UNFINISHED_BYTES_PER_S
+    await calls.hold_up()
     await calls.end("endless")
     assert calls.begun == ["endless", "second"], "a request that has arrived ends its turn"
 
 
 @pytest.mark.asyncio
 async def test_a_turn_ends_when_its_bytes_could_have_come_so_fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading_turns, "TURN_S", 0.001)
+    monkeypatch.setattr(reading_turn, "TURN_S", 0.001)
     calls = Calls()
-    calls.unfinished_bytes = reading_turns.UNFINISHED_BYTES_PER_S // 50
+    calls.unfinished_bytes = reading_turn.UNFINISHED_BYTES_PER_S // 50
     began_s = asyncio.get_running_loop().time()
     await calls.begin("endless")
     await calls.begin("second")
@@ -162,13 +169,12 @@ async def test_a_turn_ends_when_its_bytes_could_have_come_so_fast(monkeypatch: p
 @pytest.mark.asyncio
 async def test_a_turn_does_not_pay_for_what_was_incomplete_when_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long upload over a slow way holds up those behind it once, and not those behind each of them once more."""
-    monkeypatch.setattr(reading_turns, "TURN_S", 0.001)
+    monkeypatch.setattr(reading_turn, "TURN_S", 0.001)
     calls = Calls()
     await calls.begin("upload")
     await calls.begin("second")
-    calls.unfinished_bytes = 1
     await calls.has_begun("second")
-    calls.unfinished_bytes = 3600 * reading_turns.UNFINISHED_BYTES_PER_S
+    calls.unfinished_bytes = 3600 * reading_turn.UNFINISHED_BYTES_PER_S
     await calls.end("second")
     await calls.begin("third")
     await calls.begin("fourth")
@@ -178,14 +184,11 @@ async def test_a_turn_does_not_pay_for_what_was_incomplete_when_it_began(monkeyp
 
 @pytest.mark.asyncio
 async def test_a_turn_ends_soon_after_its_bytes_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading_turns, "TURN_S", 0.001)
-    monkeypatch.setattr(reading_turns, "_ASK_AGAIN_S", 0.001)
+    monkeypatch.setattr(reading_turn, "TURN_S", 0.001)
+    monkeypatch.setattr(reading_turn, "ASK_AGAIN_S", 0.001)
     calls = Calls()
-    calls.unfinished_bytes = 3600 * reading_turns.UNFINISHED_BYTES_PER_S
-    await calls.begin("endless")
-    await calls.begin("second")
-    await asyncio.sleep(0.02)
-    assert calls.begun == ["endless"]
+    calls.unfinished_bytes = 3600 * reading_turn.UNFINISHED_BYTES_PER_S
+    await calls.hold_up()
     calls.unfinished_bytes = 0  # another request of the connection had them
     await calls.has_begun("second")
 
@@ -193,23 +196,20 @@ async def test_a_turn_ends_soon_after_its_bytes_are_complete(monkeypatch: pytest
 @pytest.mark.asyncio
 async def test_a_turn_on_a_connection_that_is_not_found_yet_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else whoever opens a new connection each time is not bounded."""
-    monkeypatch.setattr(reading_turns, "TURN_S", 0.001)
-    monkeypatch.setattr(reading_turns, "_FIND_S", 60.0)
-    monkeypatch.setattr(reading_turns, "_ASK_AGAIN_S", 0.001)
+    monkeypatch.setattr(reading_turn, "TURN_S", 0.001)
+    monkeypatch.setattr(reading_turn, "FIND_S", 60.0)
+    monkeypatch.setattr(reading_turn, "ASK_AGAIN_S", 0.001)
     calls = Calls()
     calls.unfinished_bytes = None
-    await calls.begin("first")
-    await calls.begin("second")
-    await asyncio.sleep(0.02)
-    assert calls.begun == ["first"]
+    await calls.hold_up()
     calls.unfinished_bytes = 0
     await calls.has_begun("second")
 
 
 @pytest.mark.asyncio
 async def test_a_turn_ends_also_when_its_connection_is_never_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading_turns, "TURN_S", 0.001)
-    monkeypatch.setattr(reading_turns, "_FIND_S", 0.01)
+    monkeypatch.setattr(reading_turn, "TURN_S", 0.001)
+    monkeypatch.setattr(reading_turn, "FIND_S", 0.01)
     calls = Calls()
     calls.unfinished_bytes = None
     await calls.begin("first")
