@@ -137,7 +137,7 @@ class Torture:
             harmed = self.harm(one, clients, self.ground.schedule(one.number, seconds), seconds)
             ended_ms = _now_ms()
             one.seconds = (ended_ms - began_ms) / 1000
-            self._bring_in_order(one, clients)
+            self.bring_in_order(one, clients)
             is_whole = True
         finally:
             clients.kill_all()
@@ -159,8 +159,11 @@ class Torture:
         one.anomalies += judging.anomalies(history, final, (topics[0].name, topics[1].name))
         self._finals |= final
 
-    def _bring_in_order(self, one: Round, clients: Clients) -> None:
-        """The load goes on until the cluster is healthy; then writers end, and those who read reach the end."""
+    def bring_in_order(self, one: Round, clients: Clients) -> None:
+        """The load goes on until the cluster is healthy; then writers end, and those who read reach the end.
+
+        What is found is added to the round. Raises `NotHealthy`; `Interrupted` of a hunt.
+        """
         self.ground.heal_all()
         before = self._healthy(one)
         one.anomalies += self.ground.left_over()

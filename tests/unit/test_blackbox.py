@@ -15,7 +15,7 @@ from tests.blackbox import __main__ as command
 from tests.blackbox import judging
 from tests.blackbox.faults import DEEDS
 from tests.blackbox.foreign_ground import parsed_fault
-from tests.blackbox.host import HarnessError
+from tests.blackbox.host import HarnessError, Healthy, NotHealthy
 from tests.blackbox.hunt import hunt, score
 from tests.blackbox.journal import JournaledHistory, read_journals
 from tests.blackbox.judging import Round
@@ -311,6 +311,73 @@ def test_a_schedule_happens_in_its_order_and_every_fault_that_began_ends() -> No
     assert sorted(ground.said) == ["begin freeze", "begin kill", "end freeze", "end kill"]
     assert (one.faults, one.not_now) == ({"kill": 1, "freeze": 1}, {"flip": 1})
     assert [kind for kind, _, _ in done] == ["kill", "freeze"]
+
+
+class HealedGround:
+    """Ground and clients of a round whose faults are over. Says what was asked of it; everything asked finds something."""
+
+    servers = ""
+
+    def __init__(self, *health: Healthy | NotHealthy) -> None:
+        self.said: list[str] = []
+        self._health = list(health)
+
+    def round_name(self, number: int) -> str:
+        return f"r{number}"
+
+    def heal_all(self) -> None:
+        self.said.append("heal all")
+
+    def wait_healthy(self) -> Healthy:
+        self.said.append("wait healthy")
+        health = self._health.pop(0)
+        if isinstance(health, NotHealthy):
+            raise health
+        return health
+
+    def restarted(self) -> list[str]:
+        return []
+
+    def left_over(self) -> list[str]:
+        return self._found("left over")
+
+    def end_writers(self) -> list[str]:
+        return self._found("end writers")
+
+    def end_others(self) -> list[str]:
+        return self._found("end others")
+
+    def settle(self, _servers: str, _topics: list[str]) -> None:
+        self._found("settle")
+        raise TimeoutError("found by settle")
+
+    def _found(self, what: str) -> list[str]:
+        self.said.append(what)
+        return [f"found by {what}"]
+
+
+def brought_in_order(ground: HealedGround, one: Round) -> None:
+    torture = Torture(ground, Report({}), lambda _text: None)  # type: ignore[arg-type]
+    torture.bring_in_order(one, ground)  # type: ignore[arg-type]
+
+
+def test_a_round_is_brought_in_order_under_load_and_readers_end_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    ground, one = HealedGround(Healthy(2.0, "broker-1"), Healthy(0.5, "")), Round(0)
+    monkeypatch.setattr(judging, "settled", ground.settle)
+    brought_in_order(ground, one)
+    finders = ["left over", "end writers", "settle", "end others"]
+    assert ground.said == ["heal all", "wait healthy", finders[0], "wait healthy", *finders[1:]]
+    assert one.anomalies == [f"found by {finder}" for finder in finders]
+    assert (one.healthy_s, one.waited_for) == (2.5, "broker-1")
+
+
+@pytest.mark.parametrize("healthy", [(), (Healthy(2.0, "broker-1"),)])
+def test_a_cluster_that_stays_ill_ends_the_round_as_an_anomaly(healthy: tuple[Healthy, ...]) -> None:
+    ground, one = HealedGround(*healthy, NotHealthy("broker-1 is down")), Round(0)
+    with pytest.raises(NotHealthy):
+        brought_in_order(ground, one)
+    assert one.anomalies[-1] == "not-healthy: broker-1 is down"
+    assert "end writers" not in ground.said
 
 
 def test_a_fault_of_ones_own_is_two_commands() -> None:
