@@ -156,7 +156,7 @@ class ThrottlingQuotaExceededError(RetriableError):
 
 
 class MetadataUnavailableError(RetriableError):
-    """etcd does not answer."""
+    """etcd, or the place of the keys of tokens, does not answer."""
 
     code = ErrorCode.METADATA_UNAVAILABLE
 

@@ -121,7 +121,7 @@ ADVICE: Final[Mapping[C, str]] = {
     C.RESOURCE_EXHAUSTED: "Send less at once, or give the server more of what the message names.",
     C.ID_SPACE_EXHAUSTED: "Make a new cluster; this one has given out every id.",
     C.ALLOCATOR_ROLLED_BACK: "Follow the steps for a restored etcd in the guide for operations.",
-    C.METADATA_UNAVAILABLE: "Bring etcd back: a majority of its members.",
+    C.METADATA_UNAVAILABLE: "Bring etcd back, a majority of its members; or see that what `jwt_jwks` names can be read.",
     C.MISDIRECTED_BATCH: _ITS_OWN,
     C.FORKED_CLIENT: "Make the client after the fork, or start processes with spawn: docs/processes.md tells how, also with "
     "gunicorn, Celery and Airflow.",

@@ -1,8 +1,10 @@
 """The keys with which an issuer signs tokens (JWKS, RFC 7517), from a file or from one URL, renewed while the process
 runs.
 
-Rule 1: an unknown key causes one read, and at most one in `RENEW_MIN_MS`: invalid tokens cost no traffic.
-Rule 2: while the source cannot be read, the last keys stay valid; before the first read no key is known.
+Rule 1: an unknown key causes one read, and at most one in `RENEW_MIN_MS`: invalid tokens cost no traffic. While a set is
+        being read, no key is called unknown: who asks for one waits.
+Rule 2: while the source cannot be read, the last keys stay valid. Before the first read no token is refused: the
+        callers are asked to try again.
 Rule 3: one host: redirects are not followed, plain http only to this machine, an answer is at most `BYTES_MAX` long and
         takes at most `TIMEOUT_S`.
 Rule 4: only public keys of asymmetric algorithms are accepted; anything else in the set is ignored.
@@ -23,13 +25,15 @@ from urllib.parse import urlsplit
 
 import jwt
 
-from oncelog.errors import ConfigError
+from oncelog.errors import ConfigError, MetadataUnavailableError
 from oncelog.ports import WallClock
 
 log = logging.getLogger(__name__)
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 RENEW_MIN_MS: Final = 60_000
+RETRY_MIN_MS: Final = 1_000
+"""For files, and until the first set is read."""
 RENEW_EVERY_MS: Final = 600_000
 FILE_EVERY_MS: Final = 10_000
 TIMEOUT_S: Final = 5.0
@@ -58,6 +62,7 @@ class TokenKeys:
         if self._is_url:
             check_url(source)
         self._keys: dict[str, jwt.PyJWK] = {}
+        self._was_read = False
         self._looked_ms: int | None = None
         self._looking: asyncio.Task[None] | None = None
 
@@ -70,16 +75,27 @@ class TokenKeys:
         return self._keys.get(key_id) is key
 
     async def find(self, key_id: str) -> jwt.PyJWK | None:
-        """Returns the key, after a new read if needed; None: no such key."""
-        age_ms = self._age_ms()
-        known = key_id in self._keys
-        if age_ms is None or (not known and age_ms >= (RENEW_MIN_MS if self._is_url else 1_000)):
-            await self._look()
+        """Returns the key, after a new read if needed; None: no such key. Raises `MetadataUnavailableError` before the
+        first set is read.
+        """
+        if key_id not in self._keys:
+            if self._is_looking() or self._may_look():
+                await self._look()
         elif self._is_old():
             looking = self._begin()
             if not self._is_url:
                 await asyncio.shield(looking)
+        if not self._was_read:
+            raise MetadataUnavailableError(
+                "this process could not read the keys of tokens yet", retry_after_ms=RETRY_MIN_MS
+            )
         return self._keys.get(key_id)
+
+    def _may_look(self) -> bool:
+        """True when an unknown key may cause a read."""
+        age_ms = self._age_ms()
+        least_ms = RENEW_MIN_MS if self._is_url and self._was_read else RETRY_MIN_MS
+        return age_ms is None or age_ms >= least_ms
 
     def _is_old(self) -> bool:
         age_ms = self._age_ms()
@@ -91,6 +107,9 @@ class TokenKeys:
     async def _look(self) -> None:
         """Waits for a read that all callers share."""
         await asyncio.shield(self._begin())
+
+    def _is_looking(self) -> bool:
+        return self._looking is not None and not self._looking.done()
 
     def _begin(self) -> asyncio.Task[None]:
         if self._looking is None or self._looking.done():
@@ -110,6 +129,7 @@ class TokenKeys:
         same = {key_id: old for key_id, old in self._keys.items() if key_id in keys and keys[key_id].key == old.key}
         if len(same) < max(len(keys), len(self._keys)):
             log.info("keys of tokens renewed", extra={"keys": sorted(ascii(key_id) for key_id in keys)})
+        self._was_read = True
         self._keys = {**keys, **same}  # an unchanged key stays the same object: `has` compares by identity
 
     def _read(self) -> bytes:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from oncelog.errors import ConfigError
+from oncelog.errors import ConfigError, MetadataUnavailableError
 from oncelog_runtime.adapters.grpc import token_keys
 from oncelog_runtime.adapters.grpc.token_keys import TokenKeys, check_url, keys_of
 from tests.unit.runtime.adapters.grpc.key_sets import OTHER, Clock, public
@@ -79,6 +80,62 @@ def test_a_key_that_is_not_known_is_looked_for_once_by_all_who_wait(world: World
     asyncio.run(test())
 
 
+def test_who_asks_while_the_set_is_read_waits_for_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker had just started, and refused the second client for good (seen on Kubernetes)."""
+    begun, may_end = threading.Event(), threading.Event()
+    read = TokenKeys._read
+
+    def slow(keys: TokenKeys) -> bytes:
+        begun.set()
+        assert may_end.wait(10)
+        return read(keys)
+
+    async def test() -> None:
+        first = asyncio.ensure_future(world.keys.find("k1"))
+        assert await asyncio.to_thread(begun.wait, 10)
+        others = [asyncio.ensure_future(world.keys.find(name)) for name in ("k1", "k2")]
+        await asyncio.sleep(0)
+        may_end.set()
+        found = await asyncio.gather(first, *others)
+        assert [key is not None for key in found] == [True, True, False]
+        assert world.looks == 1
+
+    monkeypatch.setattr(TokenKeys, "_read", slow)
+    world.publish(public("k1"))
+    asyncio.run(test())
+
+
+def test_until_a_url_was_read_once_it_is_tried_each_second_and_then_rarely(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys, looks, data = TokenKeys("https://issuer/keys", world.clock), 0, b""
+
+    def answered(_keys: TokenKeys) -> bytes:
+        nonlocal looks
+        looks += 1
+        return data
+
+    async def test() -> None:
+        nonlocal data
+        for looked in (1, 2):
+            for _ in range(2):
+                with pytest.raises(MetadataUnavailableError):
+                    await keys.find("k1")
+            assert looks == looked
+            world.clock.steady_ms += token_keys.RETRY_MIN_MS
+        data = json.dumps({"keys": [public("k1")]}).encode()
+        assert await keys.find("k1") is not None
+        world.clock.steady_ms += token_keys.RENEW_MIN_MS - 1
+        assert await keys.find("k2") is None
+        assert looks == 3
+        world.clock.steady_ms += 1
+        assert await keys.find("k2") is None
+        assert looks == 4
+
+    monkeypatch.setattr(TokenKeys, "_read", answered)
+    asyncio.run(test())
+
+
 def test_a_set_that_is_old_is_read_again_and_a_key_that_stays_is_the_same_object(world: World) -> None:
     async def test() -> None:
         first = await world.keys.find("k1")
@@ -100,7 +157,7 @@ def test_a_set_that_is_old_is_read_again_and_a_key_that_stays_is_the_same_object
 
 
 @pytest.mark.parametrize("damage", ["gone", "nonsense", "too large"])
-def test_while_the_source_is_away_the_last_keys_count_and_who_was_never_read_knows_none(
+def test_while_the_source_is_away_the_last_keys_count_and_before_the_first_read_none_is_called_unknown(
     world: World, damage: str
 ) -> None:
     def spoil() -> None:
@@ -111,7 +168,8 @@ def test_while_the_source_is_away_the_last_keys_count_and_who_was_never_read_kno
 
     async def test() -> None:
         spoil()
-        assert await world.keys.find("k1") is None
+        with pytest.raises(MetadataUnavailableError):
+            await world.keys.find("k1")
         world.publish(public("k1"))
         world.clock.steady_ms += 1_000
         assert await world.keys.find("k1") is not None

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from oncelog.errors import AuthenticationError, OncelogError, TokenExpiredError
+from oncelog.errors import AuthenticationError, MetadataUnavailableError, OncelogError, TokenExpiredError
 from tests.unit.runtime.adapters.grpc.key_sets import CURVE, KEY, OTHER, Clock, public
 
 jwt = pytest.importorskip("jwt")
@@ -219,7 +219,7 @@ def test_what_is_verified_once_is_remembered(world: World, monkeypatch: pytest.M
 
 def test_a_file_that_is_too_large_is_not_read(world: World) -> None:
     world.file.write_bytes(b" " * (token_keys.BYTES_MAX + 1))
-    assert isinstance(world.refusal(signed()), AuthenticationError)
+    assert isinstance(world.refusal(signed()), MetadataUnavailableError)
 
 
 def test_keys_from_a_url_follow_no_redirect_and_carry_the_token(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_keys_from_a_url_follow_no_redirect_and_carry_the_token(tmp_path: Path) 
             return asyncio.run(TokenVerifier(keys, clock, ISSUER, AUDIENCE).verify(signed())).principal
 
         assert principal("/keys") == "User:ann"
-        with pytest.raises(AuthenticationError):
+        with pytest.raises(MetadataUnavailableError):
             principal("/moved")
         assert asked == [("/keys", "Bearer mine"), ("/moved", "Bearer mine")]
     finally:
