@@ -13,6 +13,7 @@ Rule 4: only public keys of asymmetric algorithms are accepted; anything else in
 from __future__ import annotations
 
 import asyncio
+import http.client
 import ipaddress
 import json
 import logging
@@ -121,7 +122,7 @@ class TokenKeys:
         try:
             data = await asyncio.to_thread(self._read)
             keys = keys_of(data)
-        except (OSError, ValueError, ssl.SSLError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:  # what is no HTTP is no OSError
             log.warning(
                 "the keys of tokens cannot be read, the last ones count: %s", error, extra={"from": self._source}
             )

@@ -136,6 +136,23 @@ def test_until_a_url_was_read_once_it_is_tried_each_second_and_then_rarely(
     asyncio.run(test())
 
 
+@pytest.mark.parametrize("answer", [b"no http\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}", b""])
+def test_a_url_that_does_not_answer_in_http_is_a_source_that_is_away(answer: bytes) -> None:
+    async def other(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    async def test() -> None:
+        async with await asyncio.start_server(other, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            keys = TokenKeys(f"http://127.0.0.1:{port}/keys", Clock())
+            with pytest.raises(MetadataUnavailableError):
+                await keys.find("k1")
+
+    asyncio.run(test())
+
+
 def test_a_set_that_is_old_is_read_again_and_a_key_that_stays_is_the_same_object(world: World) -> None:
     async def test() -> None:
         first = await world.keys.find("k1")
