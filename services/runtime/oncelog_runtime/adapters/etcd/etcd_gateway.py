@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import http.client
 import json
 import ssl
-import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from typing import Final
@@ -52,6 +52,6 @@ class EtcdGateway:
         try:
             with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=context) as answer:
                 found = json.load(answer)
-        except (OSError, urllib.error.URLError, ValueError):
+        except (OSError, ValueError, http.client.HTTPException):  # the last: it does not speak HTTP
             return {}
         return found if isinstance(found, dict) else {}

@@ -9,6 +9,7 @@ Rule 3: the child does not outlive this process: `stop` ends it, and the kernel 
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import logging
 import re
@@ -16,7 +17,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
@@ -225,5 +225,5 @@ class EtcdProcess:
         try:
             with urllib.request.urlopen(url, timeout=1, context=context) as answer:
                 return bool(json.load(answer).get("health") == "true")
-        except (OSError, urllib.error.URLError, ValueError):
+        except (OSError, ValueError, http.client.HTTPException):  # the last: it does not speak HTTP
             return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socketserver
 import threading
 from base64 import b64encode
 from collections.abc import Iterator
@@ -75,3 +76,20 @@ def test_what_is_no_answer_is_nobody_and_nothing(etcd: Etcd, says: bytes) -> Non
 def test_an_etcd_that_is_not_there_is_nobody_and_has_nothing() -> None:
     gateway = EtcdGateway(f"127.0.0.1:{free_port()}")
     assert (gateway.member_names(), gateway.get("/oncelog/cluster")) == ([], None)
+
+
+@pytest.mark.parametrize("says", [b"no http\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}"])
+def test_another_program_on_its_port_is_nobody_and_has_nothing(says: bytes) -> None:
+    class Other(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            self.wfile.write(says)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Other) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        gateway = EtcdGateway(f"127.0.0.1:{server.server_address[1]}")
+        assert (gateway.member_names(), gateway.get("/oncelog/cluster")) == ([], None)
+        server.shutdown()
+        thread.join()
