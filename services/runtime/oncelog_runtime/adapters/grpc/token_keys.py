@@ -1,8 +1,9 @@
 """The keys with which an issuer signs tokens (JWKS, RFC 7517), from a file or from one URL, renewed while the process
 runs.
 
-Rule 1: an unknown key causes one read, and at most one in `RENEW_MIN_MS`: invalid tokens cost no traffic. While a set is
-        being read, no key is called unknown: who asks for one waits.
+Rule 1: an unknown key causes one read, and at most one in `RENEW_MIN_MS`: invalid tokens cost no traffic. From a file, and
+        until the first set is read, it is one in `RETRY_MIN_MS`. While a set is being read, no key is called unknown: who
+        asks for one waits.
 Rule 2: while the source cannot be read, the last keys stay valid. Before the first read no token is refused: the
         callers are asked to try again.
 Rule 3: one host: redirects are not followed, plain http only to this machine, an answer is at most `BYTES_MAX` long and
@@ -34,7 +35,6 @@ log = logging.getLogger(__name__)
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 RENEW_MIN_MS: Final = 60_000
 RETRY_MIN_MS: Final = 1_000
-"""For files, and until the first set is read."""
 RENEW_EVERY_MS: Final = 600_000
 FILE_EVERY_MS: Final = 10_000
 TIMEOUT_S: Final = 5.0
