@@ -118,6 +118,8 @@ def plain_payloads() -> Iterator[bytes]:
     yield made(count=1)
     yield made(headers=True)
     yield made(count=3, headers=True)
+    times = [NOW_MS + i for i in range(80)]  # many that ascend: they are checked without pyarrow
+    yield encode_batch([b"key", None] * 40, [b"value"] * 80, timestamps_ms=times, topic_id=TOPIC_ID, partition=3)
 
 
 def packed_payloads() -> Iterator[bytes]:

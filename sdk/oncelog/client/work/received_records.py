@@ -93,7 +93,7 @@ class AnswerReader:
         """
         from oncelog.core.batch.batch import decode_arrow
         from oncelog.core.batch.header import read_header
-        from oncelog.core.batch.small_batch import read_columns
+        from oncelog.core.batch.plain_batch import read_columns
 
         header = read_header(data)
         if header.partition_tag != partition_tag(self._topic_id, item.partition) or header.is_control:

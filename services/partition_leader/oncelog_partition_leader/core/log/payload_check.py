@@ -2,8 +2,8 @@
 
 Rule 1: a payload is unpacked and validated just as a consumer does it, so one that a consumer would refuse never enters a log.
         Else one batch would stop every consumer of the partition at its offset.
-Rule 2: whole columns are looked at, never single records: 20 to 500 microseconds for 1 MiB of records. Of up to eight records
-        the bytes are looked at without pyarrow, more strictly (`few_rows`).
+Rule 2: whole columns are looked at, never single records. Of an uncompressed batch of plain records the bytes are looked at
+        without pyarrow, more strictly (`plain_message`): 90 microseconds for 1 MiB in a broker, 170 with it.
 Rule 3: `check_client_batch` comes first: it has checked the checksum, and bounded what the payload unpacks to.
 Rule 4: batches of the cluster's own writers come from the internal listener, and are not checked.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import pyarrow.compute  # noqa: F401  -- now: imported with the first record headers it would hold up all requests for 100 ms
 
 from oncelog.core.batch.header import BatchHeader
-from oncelog.core.batch.small_batch import check_rows
+from oncelog.core.batch.plain_batch import check_rows
 from oncelog.errors import InvalidRecordError
 from oncelog.types import Buffer
 from oncelog_runtime.metadata.cluster_keys import SHARD_WRITER_BASE

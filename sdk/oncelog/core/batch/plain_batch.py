@@ -1,22 +1,26 @@
-"""A whole batch of a few plain records, checked and read without pyarrow where its payload is known (`few_rows`).
+"""A whole batch of plain records, checked without pyarrow where its payload is known, and read so where it is small.
 
 Rule 1: the verdict and the records are those of `batch.decode_arrow` and `batch.columns_of`; what is not known is left to them.
 """
 
 from __future__ import annotations
 
-from oncelog.core.batch import few_rows
+from typing import Final
+
+from oncelog.core.batch import few_rows, plain_message
 from oncelog.core.batch import header as hd
 from oncelog.core.batch.batch import MAX_UNCOMPRESSED_BYTES, Columns, check_deltas, check_header, decode_arrow
 from oncelog.core.batch.header import CODEC_NONE, BatchHeader
 from oncelog.types import Buffer
+
+_SMALL_BYTES: Final = hd.HEADER_BYTES + few_rows.MESSAGE_BYTES_MAX
 
 
 def check_rows(data: Buffer, header: BatchHeader, *, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES) -> int:
     """Returns how many records have no key. Raises as `decode_arrow`; the body's checksum was checked before."""
     if _is_plain(data, header):
         check_header(header, max_uncompressed_bytes)
-        found = few_rows.check(_payload(data), header.record_count)
+        found = plain_message.check(_payload(data), header.record_count)
         if found is not None:
             check_deltas(found.lowest_ms, found.highest_ms, header)
             return found.without_key
@@ -29,7 +33,7 @@ def read_columns(
     data: Buffer, header: BatchHeader, *, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES
 ) -> Columns | None:
     """Returns the records of one whole batch; None: `decode_arrow` has to decode it. Raises as that does."""
-    if not _is_plain(data, header):
+    if header.record_count > few_rows.ROWS_MAX or header.batch_length > _SMALL_BYTES or not _is_plain(data, header):
         return None
     hd.check_body(data, header)
     check_header(header, max_uncompressed_bytes)
@@ -48,8 +52,8 @@ def _is_plain(data: Buffer, header: BatchHeader) -> bool:
     """Whether this is one whole batch whose payload may be known."""
     size = header.batch_length - hd.HEADER_BYTES
     return (
-        0 < header.record_count <= few_rows.ROWS_MAX
-        and size == header.uncompressed_length <= few_rows.MESSAGE_BYTES_MAX
+        header.record_count > 0
+        and size == header.uncompressed_length
         and len(data) == header.batch_length
         and header.codec == CODEC_NONE
         and header.schema_id == hd.SCHEMA_PLAIN

@@ -12,7 +12,7 @@ from oncelog.core.batch import few_rows
 from oncelog.core.batch import header as hd
 from oncelog.core.batch.batch import columns_of, decode_arrow, encode_batch
 from oncelog.core.batch.header import read_header
-from oncelog.core.batch.small_batch import read_columns
+from oncelog.core.batch.plain_batch import read_columns
 from oncelog.errors import CorruptMessageError, InvalidRecordError, OncelogError
 
 TOPIC_ID = "00000000-0000-4000-8000-000000000001"
