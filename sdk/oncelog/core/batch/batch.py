@@ -369,12 +369,9 @@ def decode_arrow(
     if check_crc:
         hd.check_body(data, header)
     check_header(header, max_uncompressed_bytes)
-    schema = (_COMPACTED_SCHEMAS if header.is_compacted else _SCHEMAS)[header.schema_id]
     if header.record_count == 0:
-        return pa.RecordBatch.from_pylist([], schema=schema)
-    batch = _read_message(_unpack(data, header), header.uncompressed_length, schema)
-    _check_values(batch, header)
-    return batch
+        return pa.RecordBatch.from_pylist([], schema=_schema_of(header))
+    return decode_message(unpack(data, header), header)
 
 
 def decode_batch(data: Buffer, header: BatchHeader | None = None) -> list[Record]:
@@ -466,19 +463,32 @@ def check_header(header: BatchHeader, max_uncompressed_bytes: int) -> None:
         )
 
 
-def _unpack(data: Buffer, header: BatchHeader) -> pa.Buffer:
-    """Exactly `uncompressed_length` bytes."""
-    packed = pa.py_buffer(memoryview(data)[hd.HEADER_BYTES :])
-    if header.codec == CODEC_NONE:
-        message = packed
-    else:
+def unpack(data: Buffer, header: BatchHeader) -> Buffer:
+    """Returns the message of one whole batch, whose header was checked: exactly `uncompressed_length` bytes.
+
+    Raises `InvalidRecordError`.
+    """
+    packed = memoryview(data)[hd.HEADER_BYTES :]
+    message: Buffer = packed
+    if header.codec != CODEC_NONE:
         try:
             message = _codec(header.codec).decompress(packed, decompressed_size=header.uncompressed_length)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise InvalidRecordError("the payload cannot be unpacked to the length it states") from error
-    if message.size != header.uncompressed_length:
-        raise InvalidRecordError("the payload has another length than it states", bytes=message.size)
+    if len(message) != header.uncompressed_length:
+        raise InvalidRecordError("the payload has another length than it states", bytes=len(message))
     return message
+
+
+def decode_message(message: Buffer, header: BatchHeader) -> pa.RecordBatch:
+    """Returns the records of what `unpack` returned, of a batch that has any. Raises `InvalidRecordError`."""
+    batch = _read_message(pa.py_buffer(message), header.uncompressed_length, _schema_of(header))
+    _check_values(batch, header)
+    return batch
+
+
+def _schema_of(header: BatchHeader) -> pa.Schema:
+    return (_COMPACTED_SCHEMAS if header.is_compacted else _SCHEMAS)[header.schema_id]
 
 
 def _read_message(message: pa.Buffer, length: int, schema: pa.Schema) -> pa.RecordBatch:

@@ -7,9 +7,19 @@ from __future__ import annotations
 
 from typing import Final
 
+import pyarrow as pa
+
 from oncelog.core.batch import few_rows, plain_message
 from oncelog.core.batch import header as hd
-from oncelog.core.batch.batch import MAX_UNCOMPRESSED_BYTES, Columns, check_deltas, check_header, decode_arrow
+from oncelog.core.batch.batch import (
+    MAX_UNCOMPRESSED_BYTES,
+    Columns,
+    check_deltas,
+    check_header,
+    decode_arrow,
+    decode_message,
+    unpack,
+)
 from oncelog.core.batch.header import CODEC_NONE, BatchHeader
 from oncelog.types import Buffer
 
@@ -18,26 +28,31 @@ _SMALL_BYTES: Final = hd.HEADER_BYTES + few_rows.MESSAGE_BYTES_MAX
 
 def check_rows(data: Buffer, header: BatchHeader, *, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES) -> int:
     """Returns how many records have no key. Raises as `decode_arrow`; the body's checksum was checked before."""
-    if _is_plain(data, header):
-        check_header(header, max_uncompressed_bytes)
-        found = plain_message.check(_payload(data), header.record_count)
-        if found is not None:
-            check_deltas(found.lowest_ms, found.highest_ms, header)
-            return found.without_key
-    rows = decode_arrow(data, header, max_uncompressed_bytes=max_uncompressed_bytes, check_crc=False)
-    without_key: int = rows.column(1).null_count
-    return without_key
+    if not _is_plain(data, header):
+        return _without_key(decode_arrow(data, header, max_uncompressed_bytes=max_uncompressed_bytes, check_crc=False))
+    check_header(header, max_uncompressed_bytes)
+    message = unpack(data, header)
+    found = plain_message.check(message, header.record_count)
+    if found is None:
+        return _without_key(decode_message(message, header))
+    check_deltas(found.lowest_ms, found.highest_ms, header)
+    return found.without_key
+
+
+def _without_key(rows: pa.RecordBatch) -> int:
+    found: int = rows.column(1).null_count
+    return found
 
 
 def read_columns(
     data: Buffer, header: BatchHeader, *, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES
 ) -> Columns | None:
     """Returns the records of one whole batch; None: `decode_arrow` has to decode it. Raises as that does."""
-    if header.record_count > few_rows.ROWS_MAX or header.batch_length > _SMALL_BYTES or not _is_plain(data, header):
+    if not (_is_small(header) and _is_plain(data, header)):
         return None
     hd.check_body(data, header)
     check_header(header, max_uncompressed_bytes)
-    rows = few_rows.read(_payload(data), header.record_count)
+    rows = few_rows.read(unpack(data, header), header.record_count)
     if rows is None:
         return None
     check_deltas(min(rows.deltas_ms), max(rows.deltas_ms), header)
@@ -48,18 +63,20 @@ def read_columns(
     return rows.keys, rows.values, times, [()] * header.record_count
 
 
-def _is_plain(data: Buffer, header: BatchHeader) -> bool:
-    """Whether this is one whole batch whose payload may be known."""
-    size = header.batch_length - hd.HEADER_BYTES
+def _is_small(header: BatchHeader) -> bool:
     return (
-        header.record_count > 0
-        and size == header.uncompressed_length
-        and len(data) == header.batch_length
+        header.record_count <= few_rows.ROWS_MAX
+        and header.batch_length <= _SMALL_BYTES
         and header.codec == CODEC_NONE
-        and header.schema_id == hd.SCHEMA_PLAIN
-        and not header.is_compacted
+        and header.uncompressed_length == header.batch_length - hd.HEADER_BYTES
     )
 
 
-def _payload(data: Buffer) -> memoryview:
-    return memoryview(data)[hd.HEADER_BYTES :]
+def _is_plain(data: Buffer, header: BatchHeader) -> bool:
+    """Whether this is one whole batch whose payload may be known."""
+    return (
+        header.record_count > 0
+        and len(data) == header.batch_length
+        and header.schema_id == hd.SCHEMA_PLAIN
+        and not header.is_compacted
+    )
