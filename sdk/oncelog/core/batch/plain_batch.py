@@ -1,13 +1,11 @@
-"""A whole batch of plain records, checked without pyarrow where its payload is known, and read so where it is small.
+"""A whole batch of plain records: checked without pyarrow where its payload is known, and read without it where it is small.
 
 Rule 1: the verdict and the records are those of `batch.decode_arrow` and `batch.columns_of`; what is not known is left to them.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Final
 
 from oncelog.core.batch import few_rows, plain_message
 from oncelog.core.batch import header as hd
@@ -22,6 +20,9 @@ from oncelog.core.batch.batch import (
 )
 from oncelog.core.batch.header import CODEC_NONE, BatchHeader
 from oncelog.types import Buffer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _SMALL_BYTES: Final = hd.HEADER_BYTES + few_rows.MESSAGE_BYTES_MAX
 
@@ -64,6 +65,7 @@ def read_columns(
 
 
 def _is_small(header: BatchHeader) -> bool:
+    """Whether this has few bytes, and nothing that would have to be unpacked."""
     return (
         header.record_count <= few_rows.ROWS_MAX
         and header.batch_length <= _SMALL_BYTES

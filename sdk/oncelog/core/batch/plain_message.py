@@ -5,11 +5,11 @@
 
 The metadata has one layout, in which only numbers change.
 
-Rule 1: `check` says yes only to what it knows entirely: this metadata, buffers that follow each other without a gap, and
-        columns that ascend: offsets, to the end of the bytes, and of many records the times. Anything else is for pyarrow to
-        read or to refuse.
-Rule 2: as little code as possible is run, for between two batches it leaves the processor's caches. In a broker that gets 1 MiB
-        batches pyarrow's validation takes 170 us, and this 90; by itself, again and again, it takes 20.
+Rule 1: `check` says yes only to what it knows entirely: this metadata, buffers that follow each other without a gap, offsets
+        that never fall from 0 to the end of the bytes, and, of more than 64 records, times that never fall. Anything else is
+        for pyarrow to read or to refuse. It raises nothing.
+Rule 2: as little code as possible is run, since that code has left the processor's caches when the next batch comes. In a
+        broker that gets 1 MiB batches this check takes 90 us, where pyarrow's takes 170; again and again, without a broker, 10.
 Rule 3: `tests/unit/sdk/core/batch/test_plain_message.py` holds the verdict against pyarrow's.
 
 Source of the format: Arrow columnar format 1.5, "Encapsulated message format"; `protos/oncelog/v1/BATCH.md`.
@@ -35,8 +35,8 @@ _MESSAGE_TABLE: Final = bytes.fromhex("14000000000000000c0016000600050008000c000
 _BATCH_TABLE: Final = bytes.fromhex("00000a0018000c00040008000a0000009c00000010000000")
 _BUFFERS: Final = bytes.fromhex("0000000008000000")
 _COLUMNS: Final = bytes.fromhex("0000000003000000")
-_FEW: Final = 64
-"""Up to so many numbers are compared sooner by Python than by numpy, whose code has to be fetched."""
+FEW: Final = 64
+"""Up to so many numbers are compared sooner by Python than by numpy, whose code has to be fetched into the caches."""
 
 
 class Checked(NamedTuple):
@@ -48,7 +48,10 @@ class Checked(NamedTuple):
 
 
 def check(message: Buffer, count: int) -> Checked | None:
-    """Returns what is known of a message that every reader can decode as `count` plain records; None: pyarrow has to look."""
+    """Returns what is known of a message that every reader can decode as `count` plain records; None: pyarrow has to look.
+
+    Raises nothing, whatever the bytes are.
+    """
     if count <= 0 or MESSAGE.size + 8 * count > len(message):
         return None
     found = MESSAGE.unpack_from(message)
@@ -94,13 +97,13 @@ def buffers_of(message: Buffer) -> tuple[int, ...]:
 
 @cache
 def times_of(count: int) -> Struct:
-    """Returns the times of a few records."""
+    """Packs and unpacks the times of a few records."""
     return Struct(f"<{count}q")
 
 
 @cache
 def offsets_of(count: int) -> Struct:
-    """Returns the offsets of a few records, of which there is one more."""
+    """Packs and unpacks the offsets of a few records, of which there is one more."""
     return Struct(f"<{count + 1}i")
 
 
@@ -114,7 +117,7 @@ def _end_of(message: Buffer, buffers: tuple[int, ...], count: int, nulls: int, b
     content_at = offsets_at + _padded(4 * count + 4)
     if buffers[:5] != (begin, validity_bytes, offsets_at, 4 * count + 4, content_at):
         return -1
-    if MESSAGE.size + content_at + size > len(message):
+    if not 0 <= size <= len(message) - MESSAGE.size - content_at:  # so all three lie within the message
         return -1
     if nulls:
         at = MESSAGE.size + begin
@@ -131,23 +134,23 @@ def _padded(size: int) -> int:
 
 
 def _ascend_to(size: int, message: Buffer, at: int, count: int) -> bool:
-    """Tells whether the offsets of `count` rows begin at 0, ascend, and end at `size`."""
-    if count <= _FEW:
+    """Tells whether the offsets of `count` rows begin at 0, never fall, and end at `size`."""
+    if count <= FEW:
         offsets = offsets_of(count).unpack_from(message, at)
         return offsets[0] == 0 and offsets[-1] == size and all(later >= earlier for earlier, later in pairwise(offsets))
     many = np.frombuffer(message, np.dtype("<i4"), count + 1, at)
-    return int(many[0]) == 0 and int(many[-1]) == size and _ascends(many)
+    return int(many[0]) == 0 and int(many[-1]) == size and _never_falls(many)
 
 
 def _extreme_times(message: Buffer, count: int) -> tuple[int, int] | None:
-    """Returns the smallest and the largest; None for many that do not ascend."""
-    if count <= _FEW:
+    """Returns the smallest and the largest; None for many of which one is below the one before it."""
+    if count <= FEW:
         times = times_of(count).unpack_from(message, MESSAGE.size)
         return min(times), max(times)
     many = np.frombuffer(message, np.dtype("<i8"), count, MESSAGE.size)
-    return (int(many[0]), int(many[-1])) if _ascends(many) else None
+    return (int(many[0]), int(many[-1])) if _never_falls(many) else None
 
 
-def _ascends(numbers: np.ndarray[tuple[int], np.dtype[np.signedinteger]]) -> bool:
-    """Tells whether no number is below the one before it. Not by `any`, for that is one more piece of code to be fetched."""
+def _never_falls(numbers: np.ndarray[tuple[int], np.dtype[np.signedinteger]]) -> bool:
+    """Tells whether no number is below the one before it. Not by `any`: its code would have to be fetched, too."""
     return b"\1" not in (numbers[1:] < numbers[:-1]).tobytes()

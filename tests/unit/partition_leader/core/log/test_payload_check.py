@@ -58,6 +58,22 @@ def test_a_payload_that_nobody_can_decode_is_refused(name: str) -> None:
         check(resealed(payload, good()))
 
 
+def test_an_lz4_block_that_unpacks_to_fewer_bytes_than_it_states_is_refused() -> None:
+    message, codec = good(count=100)[HEADER_BYTES:], pa.Codec("lz4_raw")
+    whole, short = (
+        resealed(
+            codec.compress(part, asbytes=True),
+            good(count=100),
+            codec=CODECS["lz4"],
+            uncompressed_length=len(message),
+        )
+        for part in (message, message[:-600])
+    )
+    check(whole)  # what the short one lacks is in memory now
+    with pytest.raises(InvalidRecordError, match="fewer bytes"):
+        check(short)
+
+
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_another_number_of_rows_than_the_header_says_is_refused(count: int) -> None:
     with pytest.raises(InvalidRecordError, match="number of rows"):

@@ -179,6 +179,18 @@ def test_the_unpacked_length_must_be_exact(codec: int, delta: int) -> None:
         decode_batch(lie)
 
 
+@pytest.mark.parametrize("cut", [1, 8, 600])
+def test_an_lz4_block_that_unpacks_to_fewer_bytes_is_refused(cut: int) -> None:
+    """Regression: pyarrow leaves what is missing as it was in memory, where the records of an earlier batch may stand."""
+    data = encode_batch([b"k"] * 100, [b"v" * 10] * 100, timestamps_ms=[0] * 100, **WHERE)
+    message, codec = data[hd.HEADER_BYTES :], pa.Codec("lz4_raw")
+    whole, short = (codec.compress(part, asbytes=True) for part in (message, message[:-cut]))
+    as_lz4 = {"codec": CODECS["lz4"], "uncompressed_length": len(message)}
+    assert len(decode_batch(reseal(data, lambda f: f.update(as_lz4), whole))) == 100
+    with pytest.raises(errors.InvalidRecordError, match="fewer bytes"):
+        decode_batch(reseal(data, lambda f: f.update(as_lz4), short))
+
+
 def test_a_decompression_bomb_is_refused_before_it_unpacks() -> None:
     bomb = pa.Codec("zstd").compress(bytes(200 << 20), asbytes=True)
     lie = reseal(example(), lambda f: f.update(codec=2, uncompressed_length=200 << 20), bomb)

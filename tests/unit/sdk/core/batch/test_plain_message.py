@@ -118,6 +118,21 @@ def test_each_offset_is_looked_at(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("size", [-1, -1000, -(1 << 63), (1 << 63) - 1])
+@pytest.mark.parametrize("column", ["keys", "values"])
+def test_a_size_of_content_that_no_bytes_have_is_not_known(count: int, size: int, column: str) -> None:
+    """Regression: with a negative one, offsets were read behind the end of a message that was cut, which raised."""
+    buffers, end = [0, 0, 0, 8 * count], 8 * count
+    for content_bytes in (size, 0) if column == "keys" else (0, size):
+        content_at = end + (4 * count + 4 + 7) // 8 * 8
+        buffers += (end, 0, end, 4 * count + 4, content_at, content_bytes)
+        end = max(min(content_at + (content_bytes + 7) // 8 * 8, (1 << 62)), -(1 << 62))
+    message = plain_message.head(0, count, buffers, [count, 0] * 3) + bytes(8 * count)
+    for padding in (0, 4 * count + 8, 8 * count + 16):
+        assert plain_message.check(message + bytes(padding), count) is None
+
+
+@pytest.mark.parametrize("count", COUNTS)
 def test_a_message_that_is_cut_short_is_not_known(count: int) -> None:
     """Regression: one that ended within the times of its records raised an error of `struct`."""
     message = encoded([(i, b"key" if i % 2 else None, b"value") for i in range(count)])
