@@ -462,11 +462,9 @@ def unpack(data: Buffer, header: BatchHeader) -> memoryview:
     Raises `InvalidRecordError`.
     """
     packed, length = memoryview(data)[hd.HEADER_BYTES :], header.uncompressed_length
-    message = packed
-    if header.codec != CODEC_NONE:
-        message = _decompressed(packed, header.codec, length)
-        if header.codec == CODEC_LZ4 and length > 0 and _is_shorter(packed, length):
-            raise InvalidRecordError("the payload unpacks to fewer bytes than it states", bytes_stated=length)
+    if header.codec == CODEC_LZ4 and length > 0 and _is_shorter(packed, length):  # first: then its bytes are let go of
+        raise InvalidRecordError("the payload unpacks to fewer bytes than it states", bytes_stated=length)
+    message = packed if header.codec == CODEC_NONE else _decompressed(packed, header.codec, length)
     if len(message) != length:
         raise InvalidRecordError("the payload has another length than it states", bytes=len(message))
     return message
@@ -480,8 +478,8 @@ def _decompressed(packed: memoryview, codec: int, length: int) -> memoryview:
 
 
 def _is_shorter(packed: memoryview, length: int) -> bool:
-    """Tells whether an lz4 block unpacks to fewer bytes than this. pyarrow does not: what is missing is left as it was in
-    memory. But a block for which there is no room fails.
+    """Tells whether an lz4 block unpacks to fewer bytes than this. pyarrow does not say so: it leaves what is missing as it
+    was in memory. But it fails when the block has more bytes than there is room for.
     """
     try:
         _decompressed(packed, CODEC_LZ4, length - 1)

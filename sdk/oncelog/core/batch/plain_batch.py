@@ -65,13 +65,9 @@ def read_columns(
 
 
 def _is_small(header: BatchHeader) -> bool:
-    """Whether this has few bytes, and nothing that would have to be unpacked."""
-    return (
-        header.record_count <= few_rows.ROWS_MAX
-        and header.batch_length <= _SMALL_BYTES
-        and header.codec == CODEC_NONE
-        and header.uncompressed_length == header.batch_length - hd.HEADER_BYTES
-    )
+    """Whether this has few records and bytes, and nothing that would have to be decompressed."""
+    is_short = header.record_count <= few_rows.ROWS_MAX and header.batch_length <= _SMALL_BYTES
+    return is_short and header.codec == CODEC_NONE
 
 
 def _is_plain(data: Buffer, header: BatchHeader) -> bool:

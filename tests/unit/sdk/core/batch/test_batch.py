@@ -191,6 +191,18 @@ def test_an_lz4_block_that_unpacks_to_fewer_bytes_is_refused(cut: int) -> None:
         decode_batch(reseal(data, lambda f: f.update(as_lz4), short))
 
 
+def test_an_lz4_block_takes_the_memory_that_it_states_once() -> None:
+    """Regression: its message and what tells whether that is whole were in memory at the same time."""
+    data = encode_batch([None], [bytes(1 << 20)], timestamps_ms=[0], codec=CODECS["lz4"], **WHERE)
+    before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(pool)
+    try:
+        assert decode_arrow(data).num_rows == 1
+    finally:
+        pa.set_memory_pool(before)
+    assert 1 << 20 <= pool.max_memory() < 3 << 19
+
+
 def test_a_decompression_bomb_is_refused_before_it_unpacks() -> None:
     bomb = pa.Codec("zstd").compress(bytes(200 << 20), asbytes=True)
     lie = reseal(example(), lambda f: f.update(codec=2, uncompressed_length=200 << 20), bomb)

@@ -126,7 +126,8 @@ def test_a_size_of_content_that_no_bytes_have_is_not_known(count: int, size: int
     for content_bytes in (size, 0) if column == "keys" else (0, size):
         content_at = end + (4 * count + 4 + 7) // 8 * 8
         buffers += (end, 0, end, 4 * count + 4, content_at, content_bytes)
-        end = max(min(content_at + (content_bytes + 7) // 8 * 8, (1 << 62)), -(1 << 62))
+        end = content_at + (content_bytes + 7) // 8 * 8
+        end = max(min(end, 1 << 62), -1 << 62)  # so that the position of what follows fits into its field
     message = plain_message.head(0, count, buffers, [count, 0] * 3) + bytes(8 * count)
     for padding in (0, 4 * count + 8, 8 * count + 16):
         assert plain_message.check(message + bytes(padding), count) is None
