@@ -41,9 +41,9 @@ class Assurance:
         self._asked: dict[tuple[int, str], asyncio.Future[None]] = {}
         """The touch that is on its way, by partition and the broker that gave its records."""
 
-    def is_sure(self, held: Held) -> bool:
+    def is_sure(self, held: Held, now: int) -> bool:
         """Rule 1, but for the leader."""
-        now, slow = now_ms(), self._slow.get(held.broker)
+        slow = self._slow.get(held.broker)
         return now - held.from_ms <= (slow.sure_ms if slow is not None and now < slow.until_ms else SURE_MS)
 
     def ask(self, inbox: Inbox, settler: Settler) -> bool:

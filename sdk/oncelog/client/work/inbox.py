@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 
 from oncelog.client.home.context import now_ms
 from oncelog.client.work.message import ChannelMessage
+from oncelog.client.work.moment import Moment
 from oncelog.core.causes import again
 from oncelog.core.work.message_states import MessageIncident
 from oncelog.errors import OncelogError
@@ -23,12 +24,16 @@ _FOREVER_S = 3_600.0
 
 class Inbox:
     """See the module. `is_ours` says whether the broker that gave a record still leads its partition, and strikes it off
-    otherwise; `is_sure`, whether that is beyond doubt.
+    otherwise; `is_sure`, whether that is beyond doubt; both at a `moment`.
     """
 
     def __init__(
-        self, is_ours: Callable[[ChannelMessage], bool], is_sure: Callable[[ChannelMessage], bool] = lambda _: True
+        self,
+        moment: Callable[[], Moment],
+        is_ours: Callable[[ChannelMessage, Moment], bool],
+        is_sure: Callable[[ChannelMessage, Moment], bool] = lambda *_: True,
     ) -> None:
+        self._moment = moment
         self._is_ours = is_ours
         self._is_sure = is_sure
         self._messages: deque[ChannelMessage] = deque()
@@ -57,12 +62,13 @@ class Inbox:
         """Up to so many messages for the caller; none when there are none. Raises by rule 3."""
         taken: list[ChannelMessage] = []
         doubtful: list[ChannelMessage] = []
-        if self._fatal is None:
+        if self._fatal is None and self._messages:
+            moment = self._moment()
             while self._messages and len(taken) < most:
                 message = self._messages.popleft()
-                if not self._is_ours(message):
+                if not self._is_ours(message, moment):
                     continue
-                if not self._is_sure(message):
+                if not self._is_sure(message, moment):
                     doubtful.append(message)
                 elif message._held.moves(MessageIncident.HANDED_OUT):
                     taken.append(message)
@@ -73,7 +79,10 @@ class Inbox:
 
     def doubtful(self) -> list[ChannelMessage]:
         """Returns the messages here that rule 2 keeps back."""
-        return [message for message in self._messages if message._held.is_open and not self._is_sure(message)]
+        if not self._messages:
+            return []
+        moment = self._moment()
+        return [message for message in self._messages if message._held.is_open and not self._is_sure(message, moment)]
 
     def _raise(self) -> None:
         if self._fatal is not None:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 
 from oncelog import errors
 from oncelog.client.home.context import Context, now_ms
-from oncelog.client.routing.metadata import Metadata
+from oncelog.client.routing.metadata import Leader, Metadata
+from oncelog.client.work.moment import Moment
 from oncelog.core.causes import again, is_silence
 from oncelog.types import PartitionId
 
@@ -48,11 +49,14 @@ class Partitions:
 
     def leader(self, partition: int) -> str:
         """Address of the leader; empty: none is known."""
-        return self._metadata.leader(self.id_of(partition)).address or ""
+        return self._leader_of(partition).address or ""
 
-    def leader_epoch(self, partition: int) -> int:
-        """The epoch of that leader; -1: none is known."""
-        return self._metadata.leader(self.id_of(partition)).leader_epoch
+    def moment(self) -> Moment:
+        """Returns the time and the leaders as they are now, for a step over many records."""
+        return Moment(self._leader_of)
+
+    def _leader_of(self, partition: int) -> Leader:
+        return self._metadata.leader(self.id_of(partition))
 
     @property
     def numbers(self) -> range:

@@ -27,6 +27,7 @@ from oncelog.client.work.assurance import Assurance
 from oncelog.client.work.channel_lookup import ChannelId, ChannelLookup
 from oncelog.client.work.inbox import Inbox
 from oncelog.client.work.message import ChannelMessage, Settles
+from oncelog.client.work.moment import Moment
 from oncelog.client.work.partitions import Partitions
 from oncelog.client.work.received_records import Answer, AnswerReader, Received
 from oncelog.config import SKIP, WorkerConfig
@@ -74,7 +75,7 @@ class Receiver:
         self.shares = Shares(config.max_in_flight)
         self.holding = Holding()
         self.assurance = Assurance()
-        self.inbox = Inbox(self._is_ours, self._is_sure)
+        self.inbox = Inbox(self._moment, self._is_ours, self._is_sure)
         partitions.tell = self.inbox.tell
         self.expire: Callable[[list[ChannelMessage]], None] = lambda messages: None
         self.on_taken: Callable[[], None] = lambda: None
@@ -298,19 +299,22 @@ class Receiver:
         for held in self.holding.passed(now_ms()):
             self.shares.let_go(held.broker)
 
-    def _is_ours(self, message: ChannelMessage) -> bool:
+    def _moment(self) -> Moment:
+        """Rule 6."""
+        self._look_at_clock()
+        return self._partitions.moment()
+
+    def _is_ours(self, message: ChannelMessage, moment: Moment) -> bool:
         """Rules 4 and 6."""
         held = message._held
-        self._look_at_clock()
-        leader = self._partitions.leader(message.partition)
-        if held.until_ms > now_ms() and leader in ("", held.broker):
+        if held.until_ms > moment.now_ms and moment.leader(message.partition) in ("", held.broker):
             return True
         held.moves(MessageIncident.TAKEN_AWAY)
         self.over(held)
         return False
 
-    def _is_sure(self, message: ChannelMessage) -> bool:
-        return self.assurance.is_sure(message._held) and self._partitions.leader(message.partition) != ""
+    def _is_sure(self, message: ChannelMessage, moment: Moment) -> bool:
+        return self.assurance.is_sure(message._held, moment.now_ms) and moment.leader(message.partition) != ""
 
     def _look_at_clock(self) -> None:
         """Rule 6."""

@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 from oncelog import errors
 from oncelog.client.home.context import Context, now_ms
 from oncelog.client.work.channel_lookup import ChannelId
+from oncelog.client.work.moment import Moment
 from oncelog.client.work.partitions import Partitions
 from oncelog.core.causes import for_caller
 from oncelog.core.work.holding import Held, Holding
@@ -194,17 +195,17 @@ class Settler:
         """Returns what may go where now; the rest waits."""
         rest: list[_Word] = []
         chosen: dict[_Lane, list[_Word]] = {}
-        now = now_ms()
+        moment = self._partitions.moment()
         is_leaderless = False
         for word in waiting:
             try:
-                if self._is_over_by_new_leader(word) or self._is_given_up(word, now):
+                if self._is_over_by_new_leader(word, moment) or self._is_given_up(word, moment):
                     continue
             except Exception as defect:
                 if not word.is_over:
                     self._end(word, for_caller(_DEFECT, defect))
                 continue
-            lane = _Lane(self._partitions.leader(word.held.place.partition), word.said.verdict is Verdict.REJECT)
+            lane = _Lane(moment.leader(word.held.place.partition), word.said.verdict is Verdict.REJECT)
             is_leaderless = is_leaderless or not lane.address
             has_room = self._calls.get(lane, 0) < _MOST_CALLS and len(chosen.get(lane, ())) < MOST_RECORDS
             if lane.address and has_room:
@@ -216,23 +217,23 @@ class Settler:
         self._queue = [*rest, *self._queue]
         return chosen
 
-    def _is_over_by_new_leader(self, word: _Word) -> bool:
+    def _is_over_by_new_leader(self, word: _Word, moment: Moment) -> bool:
         """Rule 2."""
         held, partition = word.held, word.held.place.partition
-        address = self._partitions.leader(partition)
-        if not address or (address, self._partitions.leader_epoch(partition)) == (held.broker, held.leader_epoch):
+        address = moment.leader(partition)
+        if not address or (address, moment.leader_epoch(partition)) == (held.broker, held.leader_epoch):
             return False
         fate = judge_at_new_leader(word.said)
         if fate is Fate.DONE:
-            self._done_with(word, now_ms())
+            self._done_with(word, moment.now_ms)
         elif fate is Fate.NOT_OURS:
             self._not_ours(word)
         return fate is not None
 
-    def _is_given_up(self, word: _Word, now: int) -> bool:
+    def _is_given_up(self, word: _Word, moment: Moment) -> bool:
         """Rule 2, of a word whose partition has had no leader for all of its time."""
         partition = word.held.place.partition
-        if word.deadline_ms > now or self._partitions.leader(partition):
+        if word.deadline_ms > moment.now_ms or moment.leader(partition):
             return False
         self._end(word, errors.LeaderNotAvailableError(_NOT_KNOWN, partition=partition))
         return True

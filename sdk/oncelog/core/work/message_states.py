@@ -12,11 +12,11 @@ Rule: an incident that a state does not list is refused (`next_state` returns No
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum, StrEnum
+from enum import StrEnum
 from typing import Final
 
 
-class MessageState(Enum):
+class MessageState(StrEnum):
     """See the module."""
 
     WAITING = "waiting"

@@ -65,16 +65,15 @@ class Item(NamedTuple):
 def items_of(told: Iterable[tuple[Place, Said]]) -> list[Item]:
     """Returns the fewest items that say all of it. Rule 2."""
     found: list[Item] = []
-    for place, said in sorted(told, key=lambda one: (one[0].partition, one[0].offset)):
-        last = found[-1] if found else None
-        if (
-            last is not None
-            and (last.partition, last.last + 1, last.delivery, last.leader_epoch) == place
-            and last.said == said
-        ):
-            found[-1] = last._replace(last=place.offset)
-        else:
-            found.append(Item(place.partition, place.offset, place.offset, place.delivery, said, place.leader_epoch))
+    in_order = sorted(told, key=lambda one: one[0][:2])
+    first = last = 0  # of the records that are joined
+    while first < len(in_order):
+        (partition, offset, delivery, epoch), said = in_order[first]
+        following = (partition, offset + 1, delivery, epoch)
+        while (last := last + 1) < len(in_order) and in_order[last] == (following, said):
+            following = (partition, following[1] + 1, delivery, epoch)
+        found.append(Item(partition, offset, following[1] - 1, delivery, said, epoch))
+        first = last
     return found
 
 

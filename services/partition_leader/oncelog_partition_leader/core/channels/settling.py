@@ -8,7 +8,7 @@ Rule 3: a claim is a new delivery, also of the worker's own record, and never on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from oncelog_partition_leader.core.channels.record.burial import EXHAUSTED
@@ -81,10 +81,9 @@ class Settling:
         return self._window.is_settled(offset) if entry is None else entry.state is _S.SETTLING
 
     def _acknowledge(self, mine: list[Entry], worker_id: str, delivery: int) -> None:
-        for entry in mine:
-            self._fates.acknowledge(entry)
-        for first, last in _runs(entry.offset for entry in mine):
-            self.lately.add(worker_id, delivery, first, last)
+        for neighbours in _neighbours(mine):
+            self._fates.acknowledge(neighbours)
+            self.lately.add(worker_id, delivery, neighbours[0].offset, neighbours[-1].offset)
 
     def _give_back(self, entry: Entry, delay_ms: int, now_ms: int) -> None:
         if delay_ms == CHANNEL_PAUSE:
@@ -96,8 +95,8 @@ class Settling:
         due_ms = now_ms + self._fates.options.ack_wait_ms
         for entry in mine:
             self._records.move(entry, _S.IN_FLIGHT, worker_id, due_ms)
-        for first, last in _runs(entry.offset for entry in mine):
-            self._records.deadlines.add(due_ms, first, last)
+        for neighbours in _neighbours(mine):
+            self._records.deadlines.add(due_ms, neighbours[0].offset, neighbours[-1].offset)
 
     # ------------------------------------------------------------ taking
 
@@ -124,16 +123,12 @@ class Settling:
     def _taken(self, offsets: list[int], due_ms: int) -> list[Taken]:
         entries = self._records.entries
         taken: list[Taken] = []
-        for offset in sorted(offsets):
-            delivery = entries[offset].deliveries
-            if taken and taken[-1].last + 1 == offset and taken[-1].delivery == delivery:
-                taken[-1] = taken[-1]._replace(last=offset)
-            else:
-                taken.append(Taken(offset, offset, delivery))
-            self._fates.redelivered += delivery > 1
-        self._fates.delivered += len(offsets)
-        for run in taken:
+        for neighbours in _neighbours([entries[offset] for offset in sorted(offsets)]):
+            run = Taken(neighbours[0].offset, neighbours[-1].offset, neighbours[0].deliveries)
+            taken.append(run)
+            self._fates.redelivered += len(neighbours) if run.delivery > 1 else 0
             self._records.deadlines.add(due_ms, run.first, run.last)
+        self._fates.delivered += len(offsets)
         return taken
 
     # ------------------------------------------------------------ claiming
@@ -175,15 +170,11 @@ def _refuse(refused: list[Refused], offset: int, settled: bool) -> None:
         refused.append(Refused(offset, offset, settled))
 
 
-def _runs(offsets: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yields the ranges of ascending offsets."""
-    first = last = -1
-    for offset in offsets:
-        if first >= 0 and offset == last + 1:
-            last = offset
-            continue
-        if first >= 0:
-            yield first, last
-        first = last = offset
-    if first >= 0:
-        yield first, last
+def _neighbours(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
+    """Yields entries of ascending offsets in pieces: no offset lies within one, and all have the same count of deliveries."""
+    begin = 0
+    for end in range(1, len(entries) + 1):
+        last = entries[end - 1]
+        if end == len(entries) or entries[end].offset != last.offset + 1 or entries[end].deliveries != last.deliveries:
+            yield entries[begin:end]
+            begin = end

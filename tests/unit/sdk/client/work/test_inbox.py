@@ -9,8 +9,10 @@ import pytest
 from oncelog import errors
 from oncelog.client.consume.fetched_records import ConsumerRecord
 from oncelog.client.home.context import now_ms
+from oncelog.client.routing.metadata import Leader
 from oncelog.client.work.inbox import Inbox
 from oncelog.client.work.message import ChannelMessage
+from oncelog.client.work.moment import Moment
 from oncelog.config import WorkerConfig
 from oncelog.core.work.holding import Held
 from oncelog.core.work.settlements import Place
@@ -26,13 +28,17 @@ def offsets(messages: list[ChannelMessage]) -> list[int]:
     return [item.offset for item in messages]
 
 
+def moment() -> Moment:
+    return Moment(lambda _: Leader("b0", 1))
+
+
 def run(work: object) -> None:
     SimLoop(1).run(work)  # type: ignore[arg-type]
 
 
 def test_messages_come_in_order_without_those_that_are_anothers() -> None:
     async def work() -> None:
-        inbox = Inbox(lambda item: item.offset != 1)
+        inbox = Inbox(moment, lambda item, _: item.offset != 1)
         inbox.put([message(offset) for offset in range(4)])
         assert offsets(inbox.take(2)) == [0, 2]
         assert offsets(inbox.take(2)) == [3]
@@ -43,7 +49,7 @@ def test_messages_come_in_order_without_those_that_are_anothers() -> None:
 
 def test_an_error_comes_after_the_messages_before_it_and_once() -> None:
     async def work() -> None:
-        inbox = Inbox(lambda _: True)
+        inbox = Inbox(moment, lambda *_: True)
         inbox.put([message(0)])
         inbox.tell(errors.StorageError())
         assert offsets(inbox.take(9)) == [0]
@@ -56,7 +62,7 @@ def test_an_error_comes_after_the_messages_before_it_and_once() -> None:
 
 def test_what_ends_the_worker_is_told_at_once_and_always() -> None:
     async def work() -> None:
-        inbox = Inbox(lambda _: True)
+        inbox = Inbox(moment, lambda *_: True)
         inbox.put([message(0)])
         inbox.tell(errors.UnknownChannelError(), is_fatal=True)
         inbox.tell(errors.UnknownTopicError(), is_fatal=True)
@@ -69,7 +75,7 @@ def test_what_ends_the_worker_is_told_at_once_and_always() -> None:
 
 def test_a_wait_ends_with_news_or_with_the_time() -> None:
     async def work() -> None:
-        inbox = Inbox(lambda _: True)
+        inbox = Inbox(moment, lambda *_: True)
         assert not await inbox.wait(now_ms())
         waiting = asyncio.ensure_future(inbox.wait(now_ms() + 60_000))
         await asyncio.sleep(1)
@@ -82,7 +88,7 @@ def test_a_wait_ends_with_news_or_with_the_time() -> None:
 
 def test_a_close_takes_the_rest() -> None:
     async def work() -> None:
-        inbox = Inbox(lambda _: True)
+        inbox = Inbox(moment, lambda *_: True)
         inbox.put([message(0), message(1)])
         inbox.take(1)
         assert offsets(inbox.take_all()) == [1]

@@ -7,6 +7,7 @@ Rule 2: whatever has to outlive this leadership goes into `writes` in the same s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from oncelog_partition_leader.core.channels.record.burial import EXHAUSTED, Burial
@@ -46,10 +47,12 @@ class Fates:
         self._records = records
         self._writes = writes
 
-    def acknowledge(self, entry: Entry) -> None:
-        """Settles a record that its worker has done."""
-        self.acknowledged += 1
-        self._settle(entry)
+    def acknowledge(self, entries: Sequence[Entry]) -> None:
+        """Settles neighbours that their worker has done."""
+        self.acknowledged += len(entries)
+        for entry in entries:
+            self._records.move(entry, _S.SETTLING)
+        self._writes.settle(entries[0].offset, entries[-1].offset)
 
     def commit(self, entry: Entry) -> None:
         """Settles a record whose transaction has committed: the coordinator knows it already. `Window.settle` follows."""

@@ -37,7 +37,7 @@ class Rig:
 
 def test_an_acknowledged_record_is_written() -> None:
     rig = Rig()
-    rig.fates.acknowledge(rig.entry)
+    rig.fates.acknowledge([rig.entry])
     assert rig.entry.state is RecordState.SETTLING
     assert rig.written() == ([(3, 3)], [])
     assert rig.fates.acknowledged == 1
