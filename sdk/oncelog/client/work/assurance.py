@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from oncelog.client.home.context import now_ms
 from oncelog.client.work.inbox import Inbox
+from oncelog.client.work.moment import Moment
 from oncelog.client.work.settling import Settler
 from oncelog.core.work.deadlines import SURE_MS, sure_for_ms
 from oncelog.core.work.holding import Held
@@ -41,9 +42,9 @@ class Assurance:
         self._asked: dict[tuple[int, str], asyncio.Future[None]] = {}
         """The touch that is on its way, by partition and the broker that gave its records."""
 
-    def is_sure(self, held: Held, now: int) -> bool:
+    def is_sure(self, held: Held, moment: Moment) -> bool:
         """Rule 1, but for the leader."""
-        slow = self._slow.get(held.broker)
+        now, slow = moment.now_ms, self._slow.get(held.broker)
         return now - held.from_ms <= (slow.sure_ms if slow is not None and now < slow.until_ms else SURE_MS)
 
     def ask(self, inbox: Inbox, settler: Settler) -> bool:

@@ -24,7 +24,8 @@ _FOREVER_S = 3_600.0
 
 class Inbox:
     """See the module. `is_ours` says whether the broker that gave a record still leads its partition, and strikes it off
-    otherwise; `is_sure`, whether that is beyond doubt; both at a `moment`.
+    otherwise; `is_sure`, whether that is beyond doubt. Both are asked at a `moment`: that looks at the clock, which may strike
+    off what a frozen process held, and returns the time and the leaders.
     """
 
     def __init__(

@@ -1,6 +1,7 @@
 """The time and the leaders of one moment, each looked up once, however many records a worker judges by them.
 
-Rule: it is used within one turn of the loop, in which neither changes, and then dropped.
+Rule: it is used within one step, without an await, and then dropped. No leader changes meanwhile; the clock may move on by the
+      length of the step.
 """
 
 from __future__ import annotations

@@ -47,10 +47,6 @@ class Partitions:
         """The partition of this topic."""
         return PartitionId(self._topic_id, partition)
 
-    def leader(self, partition: int) -> str:
-        """Address of the leader; empty: none is known."""
-        return self._leader_of(partition).address or ""
-
     def moment(self) -> Moment:
         """Returns the time and the leaders as they are now, for a step over many records."""
         return Moment(self._leader_of)
@@ -78,11 +74,12 @@ class Partitions:
             self._refresh_at_ms = now + self._context.config.metadata_max_age_ms
             self._metadata.request_refresh()
         found: dict[str, list[int]] = {}
+        moment = self.moment()
         for number in self.numbers:
             trouble = self._troubles.get(number)
             if trouble is not None and trouble.retry_at_ms > now:
                 continue
-            address = self.leader(number)
+            address = moment.leader(number)
             if address:
                 found.setdefault(address, []).append(number)
             else:

@@ -300,12 +300,12 @@ class Receiver:
             self.shares.let_go(held.broker)
 
     def _moment(self) -> Moment:
-        """Rule 6."""
+        """Returns the time and the leaders for a step over many messages, after a look for a freeze (rule 6)."""
         self._look_at_clock()
         return self._partitions.moment()
 
     def _is_ours(self, message: ChannelMessage, moment: Moment) -> bool:
-        """Rules 4 and 6."""
+        """Rule 4."""
         held = message._held
         if held.until_ms > moment.now_ms and moment.leader(message.partition) in ("", held.broker):
             return True
@@ -314,14 +314,14 @@ class Receiver:
         return False
 
     def _is_sure(self, message: ChannelMessage, moment: Moment) -> bool:
-        return self.assurance.is_sure(message._held, moment.now_ms) and moment.leader(message.partition) != ""
+        return self.assurance.is_sure(message._held, moment) and moment.leader(message.partition) != ""
 
     def _look_at_clock(self) -> None:
         """Rule 6."""
         now, seen = now_ms(), self.seen_ms
         self.seen_ms = now
         if not is_unheard(now, seen, self._shortest_ack_wait_ms):
-            return  # of no record: this is asked for each message, so it must not look at all of them
+            return  # of no record: a reader asks this at each step, so it must not look at all of them
         for held in [one for one in self.holding if is_unheard(now, seen, one.ack_wait_ms)]:
             if held.state is MessageState.WAITING:
                 held.moves(MessageIncident.TAKEN_AWAY)

@@ -398,8 +398,9 @@ class Settler:
         left, attempt = records, 0
         while left:
             by_leader: dict[str, list[Held]] = {}
+            moment = self._partitions.moment()
             for held in left:
-                by_leader.setdefault(self._partitions.leader(held.place.partition), []).append(held)
+                by_leader.setdefault(moment.leader(held.place.partition), []).append(held)
             calls: Iterable[Coroutine[object, None, errors.OncelogError | None]] = (
                 self._enter(address, some[i : i + MOST_RECORDS], name, deadline_ms)
                 for address, some in by_leader.items()

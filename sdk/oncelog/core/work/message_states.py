@@ -17,7 +17,7 @@ from typing import Final
 
 
 class MessageState(StrEnum):
-    """See the module."""
+    """See the module. A StrEnum, since each move looks it up in a table, and Python computes the hash of an Enum."""
 
     WAITING = "waiting"
     HELD = "held"

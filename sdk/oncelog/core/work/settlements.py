@@ -66,14 +66,14 @@ def items_of(told: Iterable[tuple[Place, Said]]) -> list[Item]:
     """Returns the fewest items that say all of it. Rule 2."""
     found: list[Item] = []
     in_order = sorted(told, key=lambda one: one[0][:2])
-    first = last = 0  # of the records that are joined
-    while first < len(in_order):
-        (partition, offset, delivery, epoch), said = in_order[first]
-        following = (partition, offset + 1, delivery, epoch)
-        while (last := last + 1) < len(in_order) and in_order[last] == (following, said):
-            following = (partition, following[1] + 1, delivery, epoch)
-        found.append(Item(partition, offset, following[1] - 1, delivery, said, epoch))
-        first = last
+    begin = 0
+    while begin < len(in_order):
+        (partition, first, delivery, epoch), said = in_order[begin]
+        end = begin + 1
+        while end < len(in_order) and in_order[end] == ((partition, first + end - begin, delivery, epoch), said):
+            end += 1
+        found.append(Item(partition, first, first + end - begin - 1, delivery, said, epoch))
+        begin = end
     return found
 
 

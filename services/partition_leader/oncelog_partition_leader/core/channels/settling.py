@@ -171,7 +171,7 @@ def _refuse(refused: list[Refused], offset: int, settled: bool) -> None:
 
 
 def _neighbours(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
-    """Yields entries of ascending offsets in pieces: no offset lies within one, and all have the same count of deliveries."""
+    """Cuts entries, in ascending order of offset, into runs: a run has no gap, and one count of deliveries."""
     begin = 0
     for end in range(1, len(entries) + 1):
         last = entries[end - 1]

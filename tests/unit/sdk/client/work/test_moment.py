@@ -1,4 +1,4 @@
-"""However many records are judged by a moment, the clock and each partition's leader are looked at once."""
+"""However many records are judged by a moment, each partition's leader is looked up once."""
 
 from __future__ import annotations
 

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 import pytest
 
 from oncelog import errors
+from oncelog.client.home.context import now_ms
 from oncelog.client.work.message import ChannelMessage
 from oncelog.client.work.partitions import Partitions
 from oncelog.client.work.received_records import AnswerReader
 from oncelog.client.work.worker import Worker
 from oncelog.core.work.holding import Held, Holding
+from oncelog.core.work.message_states import MessageState
 from tests.unit.sdk.client.fake_cluster import BROKERS, FakeCluster
 from tests.unit.sdk.client.reading import append
 from tests.unit.sdk.client.work.fake_channels import FakeChannels
@@ -133,9 +135,23 @@ def test_a_process_that_was_frozen_hands_out_nothing_that_may_be_anothers(
         receiver = worker._receiver
         assert len(receiver.holding) > 1, "more has come, and waits to be handed out"
         receiver.seen_ms -= 16_000  # nothing of the process has run for so long
-        receiver._look_at_clock()
+        assert receiver.inbox.take(9) == []
         places = [held.place for held in receiver.holding]
         assert places == [first._held.place], "about what the caller has, the broker has the last word"
+
+    at_work(cluster, work, max_in_flight=5)
+
+
+def test_a_message_whose_time_has_passed_is_not_handed_out(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"0", b"1"], partition=0)
+
+    async def work(worker: Worker) -> None:
+        await worker.getmany(1)
+        receiver = worker._receiver
+        (waiting,) = (held for held in receiver.holding if held.state is MessageState.WAITING)
+        waiting.until_ms = now_ms()
+        assert receiver.inbox.take(9) == []
+        assert waiting.state is MessageState.LOST
 
     at_work(cluster, work, max_in_flight=5)
 

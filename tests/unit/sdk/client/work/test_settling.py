@@ -438,6 +438,21 @@ def test_what_is_given_back_after_a_fail_over_is_not_told_to_the_new_leader(
     assert channels.settled() == [0, 1, 2]
 
 
+def test_what_is_given_back_is_not_told_to_the_same_broker_in_a_newer_epoch(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    append(cluster, [b"0"])
+
+    async def work(worker: Worker) -> None:
+        (message,) = await received(worker, 1)
+        channels.fail_over(0, BROKERS[0])
+        await worker._metadata.refresh(now_ms() + 1_000)
+        await message.nack()
+        assert not [address for address, method, _ in cluster.calls if method == "Channels.Settle"]
+
+    at_work(cluster, work)
+
+
 def test_no_acknowledgement_waits_for_a_dead_letter(cluster: FakeCluster, channels: FakeChannels) -> None:
     append(cluster, [b"%d" % i for i in range(8)])
     channels.letters.clear()

@@ -48,7 +48,8 @@ class Fates:
         self._writes = writes
 
     def acknowledge(self, entries: Sequence[Entry]) -> None:
-        """Settles neighbours that their worker has done."""
+        """Settles neighbours that their worker has done, one at least."""
+        assert entries[-1].offset - entries[0].offset == len(entries) - 1, "no offset lies between neighbours"
         self.acknowledged += len(entries)
         for entry in entries:
             self._records.move(entry, _S.SETTLING)
