@@ -69,12 +69,12 @@ class Partitions:
 
     def by_leader(self) -> dict[str, list[int]]:
         """Address -> the partitions that may be asked for there now. One without a leader is noted as failed."""
-        now = now_ms()
+        moment = self.moment()
+        now = moment.now_ms
         if now >= self._refresh_at_ms:
             self._refresh_at_ms = now + self._context.config.metadata_max_age_ms
             self._metadata.request_refresh()
         found: dict[str, list[int]] = {}
-        moment = self.moment()
         for number in self.numbers:
             trouble = self._troubles.get(number)
             if trouble is not None and trouble.retry_at_ms > now:

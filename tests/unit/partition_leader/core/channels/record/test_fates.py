@@ -43,6 +43,15 @@ def test_an_acknowledged_record_is_written() -> None:
     assert rig.fates.acknowledged == 1
 
 
+def test_records_with_others_between_them_are_not_acknowledged_together() -> None:
+    """The write names the first and the last one: it would settle what lies between, on which no one has worked."""
+    rig = Rig()
+    with pytest.raises(AssertionError, match="no offset lies between"):
+        rig.fates.acknowledge([rig.entry, Entry(7)])
+    assert rig.entry.state is RecordState.IN_FLIGHT
+    assert rig.fates.acknowledged == 0
+
+
 @pytest.mark.parametrize(("deliveries", "pause_ms"), [(1, 100), (2, 200), (3, 400), (4, 500)])
 def test_a_failed_delivery_has_the_pause_of_the_channel(deliveries: int, pause_ms: int) -> None:
     rig = Rig(deliveries, retry_backoff_ms=100, retry_backoff_max_ms=500)
