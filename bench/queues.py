@@ -1,6 +1,7 @@
 """Channels beside NSQ, Redis Streams and Kafka's share groups.
 
-    python -m bench.queues [--nsqd PATH] [--redis PATH] [--kafka-jars FOLDER] [--records 50000] [--rounds 3]
+    python -m bench.queues [--nsqd PATH] [--redis PATH] [--kafka-jars FOLDER] [--records 50000] [--rounds 3] [--in-flight 100]
+                           [--only idle|backlogs]
 
 Ours is a local cluster with three brokers, every record replicated three times, every acknowledgement durable in a log that is
 replicated and synced. NSQ and Redis are one process without replicas (`queue_peers` says how they run). Kafka: three brokers
@@ -11,8 +12,8 @@ turns, round by round. Printed for each side, as medians:
     idle, p50, p99  milliseconds from sending one message until a worker has it, one after the other, on a machine that is idle
                     but for this: in each turn only the side's own servers are up, newly started, warm and at rest
     k messages/s    then, with all servers up, of a backlog of `--records` messages of 100 bytes through 1 and 8 workers;
-                    `single`: each message is acknowledged by itself, up to 100 in flight for each worker (Kafka's: see
-                    `kafka_share`); `batched`: what was taken together
+                    `single`: each message is acknowledged by itself, up to `--in-flight` messages of each worker at a time
+                    (Kafka's: see `kafka_share`); `batched`: what was taken together
     memory          bytes of the brokers for each message in flight: 20,000 of them are held by one worker
 
 A side whose program is not there is left out, and the report says so. Run it on a machine that does nothing else.
@@ -47,7 +48,6 @@ from bench.queue_peers import CHANNEL, TOPIC, Nsq, Queue, Redis, Worker, found_p
 from oncelog.client.client import Client
 from oncelog_cli.laptop.local_cluster import LocalCluster
 
-IN_FLIGHT: Final = 100
 _HELD: Final = 20_000
 _SIZE: Final = 100
 _STALLED_S: Final = 60.0
@@ -57,6 +57,7 @@ _IDLE: Final = 300
 """Messages, of which each waits for the one before it."""
 _WARM: Final = 20_000
 """So many are worked through before, unmeasured: a process that has just started is slow, one of Java for long."""
+_WARM_IN_FLIGHT: Final = 100
 JARS: Final = (
     "a folder with the jars of org.apache.kafka:kafka_2.13 and :kafka-tools (4.2 or later) and of all that they depend on, "
     "as `mvn dependency:copy-dependencies` lays them down"
@@ -183,10 +184,10 @@ class Backlog:
             self._over.set_exception(error)
 
 
-async def backlog_s(queue: Queue, workers: int, count: int, *, single: bool) -> float:
-    """Seconds to work through a backlog."""
+async def backlog_s(queue: Queue, workers: int, count: int, in_flight: int, *, single: bool) -> float:
+    """Seconds to work through a backlog. `in_flight`: how many messages each worker may hold."""
     await queue.publish([b"%d" % n + b"x" * _SIZE for n in range(count)])
-    working = await asyncio.gather(*(queue.worker(IN_FLIGHT) for _ in range(workers)))
+    working = await asyncio.gather(*(queue.worker(in_flight) for _ in range(workers)))
     backlog = Backlog(count, single=single)
     began = time.perf_counter()
     await backlog.done_by(working)
@@ -240,7 +241,7 @@ class Side(NamedTuple):
 async def measure_idle(side: Side, folder: Path, found: Found) -> None:
     """Measures one side once, while no other is up."""
     async with side.running(folder) as queue:
-        await backlog_s(queue, 1, _WARM, single=False)
+        await backlog_s(queue, 1, _WARM, _WARM_IN_FLIGHT, single=False)
         await idle_ms(queue, _IDLE)
         await rest()
         took_ms = await idle_ms(queue, _IDLE)
@@ -254,13 +255,13 @@ async def rest() -> None:
     await asyncio.sleep(_REST_S)
 
 
-async def measure_backlogs(queue: Queue, records: int, found: Found) -> None:
+async def measure_backlogs(queue: Queue, records: int, in_flight: int, found: Found) -> None:
     """Measures one side once."""
     await rest()
     for workers in (1, 8):
         for single in (True, False):
             name = f"{workers} worker{'s' * (workers > 1)}, {'single' if single else 'batched'} acks, k messages/s"
-            seconds = await backlog_s(queue, workers, records, single=single)
+            seconds = await backlog_s(queue, workers, records, in_flight, single=single)
             found[name, queue.name].append(records / seconds / 1000)
 
 
@@ -284,33 +285,48 @@ def peers(args: argparse.Namespace) -> list[Side]:
 async def measure(args: argparse.Namespace, root: Path) -> None:
     """Runs all sides, and prints the table."""
     found: Found = defaultdict(list)
-
-    def folder() -> Path:
-        return Path(tempfile.mkdtemp(dir=root))
-
-    def progress(what: str) -> None:
-        print(f"{what} ...", file=sys.stderr, flush=True)
-
     sides = [*peers(args), Side(Ours.name, Ours.running)]  # ours is last: Kafka's start would block our client
+    notes: list[str] = []
     try:
-        for number in range(args.rounds):
-            for side in sides:
-                progress(f"idle, round {number + 1}: {side.name}")
-                await measure_idle(side, folder(), found)
-        async with contextlib.AsyncExitStack() as stack:
-            queues = [await stack.enter_async_context(side.running(folder())) for side in sides]
-            for number in range(args.rounds):
-                for queue in queues:
-                    progress(f"backlogs, round {number + 1}: {queue.name}")
-                    await measure_backlogs(queue, args.records, found)
-            ours = queues[-1]
-            assert isinstance(ours, Ours)
-            memory = await held_bytes(ours)
+        if args.only != "backlogs":
+            await measure_all_idle(sides, args.rounds, root, found)
+        if args.only != "idle":
+            notes = await measure_all_backlogs(sides, args, root, found)
     finally:  # what was measured before an error counts
         print(table(found))
-    for note in filter(None, (queue.note for queue in queues)):
+    for note in notes:
         print(note)
-    print(f"memory: {memory:.0f} bytes of all brokers for each message in flight")
+
+
+async def measure_all_idle(sides: Sequence[Side], rounds: int, root: Path, found: Found) -> None:
+    """Measures the sides in turn, each alone."""
+    for number in range(rounds):
+        for side in sides:
+            progress(f"idle, round {number + 1}: {side.name}")
+            await measure_idle(side, _folder(root), found)
+
+
+async def measure_all_backlogs(sides: Sequence[Side], args: argparse.Namespace, root: Path, found: Found) -> list[str]:
+    """Measures the sides in turn, while all of them are up; ours is the last. Returns what a reader has to know."""
+    async with contextlib.AsyncExitStack() as stack:
+        queues = [await stack.enter_async_context(side.running(_folder(root))) for side in sides]
+        for number in range(args.rounds):
+            for queue in queues:
+                progress(f"backlogs, round {number + 1}: {queue.name}")
+                await measure_backlogs(queue, args.records, args.in_flight, found)
+        ours = queues[-1]
+        assert isinstance(ours, Ours)
+        memory = f"memory: {await held_bytes(ours):.0f} bytes of all brokers for each message in flight"
+        return [*filter(None, (queue.note for queue in queues)), memory]
+
+
+def progress(what: str) -> None:
+    """Says what is measured now."""
+    print(f"{what} ...", file=sys.stderr, flush=True)
+
+
+def _folder(root: Path) -> Path:
+    return Path(tempfile.mkdtemp(dir=root))
 
 
 def table(found: Mapping[tuple[str, str], Sequence[float]]) -> str:
@@ -330,6 +346,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.queues")
     parser.add_argument("--records", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--in-flight", type=int, default=100, help="messages that each worker may hold")
+    parser.add_argument("--only", choices=("idle", "backlogs"), help="the rest is left out")
     parser.add_argument("--nsqd", default="", help="nsqd's program, when it is not on PATH")
     parser.add_argument("--redis", default="", help="redis-server's program, when it is not on PATH")
     parser.add_argument("--kafka-jars", default="", metavar="FOLDER", help=JARS)

@@ -13,7 +13,7 @@ import pytest
 
 from bench import queues
 from bench.queue_peers import Queue
-from bench.queues import Backlog, Side, measure_idle, peers, table
+from bench.queues import Backlog, Side, measure_backlogs, measure_idle, peers, table
 
 pytestmark = pytest.mark.asyncio
 
@@ -103,12 +103,14 @@ class Echo(Twos):
     def __init__(self) -> None:
         super().__init__()
         self._waiting: asyncio.Queue[bytes] = asyncio.Queue()
+        self.allowed: list[int] = []
 
     async def publish(self, values: Sequence[bytes]) -> None:
         for value in values:
             self._waiting.put_nowait(value)
 
     async def worker(self, max_in_flight: int) -> Echo:
+        self.allowed.append(max_in_flight)
         return self
 
     async def take(self) -> Sequence[int]:
@@ -135,3 +137,12 @@ async def test_idle_latency_is_measured_while_the_servers_of_that_side_are_up(
         ("idle, p50 ms", "echo"): 1,
         ("idle, p99 ms", "echo"): 1,
     }
+
+
+async def test_each_worker_of_a_backlog_may_hold_as_many_messages_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queues, "_REST_S", 0.0)
+    echo = Echo()
+    found: queues.Found = defaultdict(list)
+    await measure_backlogs(echo, 4, 7, found)
+    assert echo.allowed == [7] * 18, "one worker and eight, with single acknowledgements and with batches"
+    assert len(found) == 4
