@@ -16,7 +16,7 @@ from oncelog.client.consume.fetched_records import ConsumerRecord
 from oncelog.client.home.stays_here import StaysHere
 from oncelog.config import WorkerConfig
 from oncelog.core.work.holding import Held
-from oncelog.core.work.settlements import CHANNEL_PAUSE, NACK_DELAY_MS_MAX, REASON_CHARACTERS_MAX, Said, Verdict
+from oncelog.core.work.settlements import ACK, CHANNEL_PAUSE, NACK_DELAY_MS_MAX, REASON_CHARACTERS_MAX, Said, Verdict
 from oncelog.errors import InvalidDelayError, InvalidRequestError
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.value_types import Deserializer, K, V, fills_up
@@ -109,7 +109,7 @@ class ChannelMessage(StaysHere, Generic[K, V]):
         Raises `NotOwnerError` when the broker has taken it away meanwhile, and it comes or has come again; `IllegalStateError`
         after it was settled; what else kept the broker from it: then the outcome is not known, and this may be called again.
         """
-        await self._worker._say((self,), Said(Verdict.ACK))
+        await self._worker._say((self,), ACK)
 
     async def nack(self, delay_ms: int | None = None) -> None:
         """It is not done, and comes again after `delay_ms`, 0 to a day; None = after the channel's own pause. Raises as

@@ -26,6 +26,7 @@ from oncelog.core.causes import for_caller
 from oncelog.core.work.holding import Held, Holding
 from oncelog.core.work.message_states import MessageIncident, MessageState
 from oncelog.core.work.settlements import (
+    ACK,
     MOST_RECORDS,
     Fate,
     Item,
@@ -67,7 +68,7 @@ class _Waiting:
         self.left = left
         self.error: errors.OncelogError | None = None
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self.future.add_done_callback(_looked_at)
 
     def ended(self, error: errors.OncelogError | None) -> None:
         """One of them."""
@@ -79,6 +80,12 @@ class _Waiting:
             self.future.set_result(None)
         else:
             self.future.set_exception(self.error)
+
+
+def _looked_at(done: asyncio.Future[None]) -> None:
+    """Keeps asyncio from reporting a failure for which no caller waits."""
+    if not done.cancelled():
+        done.exception()
 
 
 class _Word:
@@ -138,7 +145,8 @@ class Settler:
 
         Raises `IllegalStateError` and says nothing when one of them is settled already.
         """
-        records = list(dict.fromkeys(records))
+        if len(records) > 1:
+            records = list(dict.fromkeys(records))
         for held in records:
             _check_open(held)
         deadline_ms = self._context.deadline_ms()
@@ -378,7 +386,8 @@ class Settler:
 
     async def acknowledge_in(self, records: list[Held], name: co.TransactionName) -> None:
         """Acknowledges them all in a transaction. Raises the first failure: then the transaction must not commit."""
-        records = list(dict.fromkeys(records))
+        if len(records) > 1:
+            records = list(dict.fromkeys(records))
         for held in records:
             _check_open(held)
         for held in records:
@@ -426,7 +435,7 @@ class Settler:
         """Why it failed; None: they are part of the transaction."""
         if not address:
             return errors.LeaderNotAvailableError()
-        items = items_of((held.place, Said(Verdict.ACK)) for held in records)
+        items = items_of((held.place, ACK) for held in records)
         try:
             reply = await self._call(address, [_item(item) for item in items], deadline_ms, transaction=name)
         except errors.OncelogError as error:

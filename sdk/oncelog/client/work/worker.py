@@ -41,7 +41,7 @@ from oncelog.client.work.touching import Toucher
 from oncelog.config import REJECT, WorkerConfig
 from oncelog.core.names import check_channel_name, check_topic_name
 from oncelog.core.work.deadlines import ASKING_MS
-from oncelog.core.work.settlements import REASON_CHARACTERS_MAX, Said, Verdict
+from oncelog.core.work.settlements import ACK, REASON_CHARACTERS_MAX, Said, Verdict
 from oncelog.trace import tracing
 from oncelog.types import PartitionId
 from oncelog.v1 import channel_pb2 as ch
@@ -126,7 +126,7 @@ class Worker(StaysHere, Generic[K, V]):
 
     def _expire(self, messages: list[ChannelMessage]) -> None:
         self.expired_count += len(messages)
-        self._settler.say(held_of(messages), Said(Verdict.ACK))
+        self._settler.say(held_of(messages), ACK)
 
     async def __aenter__(self) -> Worker[K, V]:
         return await self.start()
@@ -310,7 +310,7 @@ class Worker(StaysHere, Generic[K, V]):
 
         Raises the first failure, as `ChannelMessage.ack`; the others are done all the same.
         """
-        await self._say([*messages], Said(Verdict.ACK))
+        await self._say([*messages], ACK)
 
     async def nack(self, messages: Iterable[ChannelMessage], delay_ms: int | None = None) -> None:
         """Gives all of them back, as `ChannelMessage.nack`. Raises as `ack`."""

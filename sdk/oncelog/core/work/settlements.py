@@ -41,6 +41,10 @@ class Said(NamedTuple):
     """The reason of a REJECT."""
 
 
+ACK: Final = Said(Verdict.ACK)
+"""The word that is said most: one object for all who say it."""
+
+
 class Place(NamedTuple):
     """A record in one of its deliveries."""
 
