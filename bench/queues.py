@@ -215,8 +215,16 @@ async def idle_ms(queue: Queue, count: int) -> list[float]:
     return sorted(took)
 
 
+async def memory_bytes(folder: Path) -> float:
+    """Bytes of all brokers for each message in flight, in a new cluster: one that has worked hard gives memory back meanwhile."""
+    async with Ours.running(folder) as queue:
+        await backlog_s(queue, 1, _WARM, _WARM_IN_FLIGHT, single=False)
+        assert isinstance(queue, Ours)
+        return await held_bytes(queue)
+
+
 async def held_bytes(ours: Ours) -> float:
-    """Bytes of all brokers for each message in flight."""
+    """Bytes of all brokers for each message in flight, in a cluster that is warm and at rest."""
     await ours.publish([b"x" * _SIZE] * _HELD)
     before = sum(map(rss_bytes, ours.pids))
     worker = await ours.worker(2 * _HELD)  # an idle broker keeps room for one record more
@@ -295,6 +303,9 @@ async def measure(args: argparse.Namespace, root: Path) -> None:
             await measure_all_idle(sides, args.rounds, root, found)
         if args.only != "idle":
             notes = await measure_all_backlogs(sides, args, root, found)
+            progress("memory")
+            memory = await memory_bytes(_folder(root))
+            notes.append(f"memory: {memory:.0f} bytes of all brokers for each message in flight")
     finally:  # what was measured before an error counts
         print(table(found))
     for note in notes:
@@ -310,17 +321,14 @@ async def measure_all_idle(sides: Sequence[Side], rounds: int, root: Path, found
 
 
 async def measure_all_backlogs(sides: Sequence[Side], args: argparse.Namespace, root: Path, found: Found) -> list[str]:
-    """Measures the sides in turn, while all of them are up; ours is the last. Returns what a reader has to know."""
+    """Measures the sides in turn, while all of them are up. Returns what a reader has to know."""
     async with contextlib.AsyncExitStack() as stack:
         queues = [await stack.enter_async_context(side.running(_folder(root))) for side in sides]
         for number in range(args.rounds):
             for queue in queues:
                 progress(f"backlogs, round {number + 1}: {queue.name}")
                 await measure_backlogs(queue, args.records, args.in_flight, found)
-        ours = queues[-1]
-        assert isinstance(ours, Ours)
-        memory = f"memory: {await held_bytes(ours):.0f} bytes of all brokers for each message in flight"
-        return [*filter(None, (queue.note for queue in queues)), memory]
+        return [queue.note for queue in queues if queue.note]
 
 
 def progress(what: str) -> None:
