@@ -12,6 +12,7 @@ Rule 5: a request names the partitions that its broker led when it was sent. Whe
 Rule 6: a process that was frozen may have been given up by its brokers, whatever its records' deadlines say: what it has not
         handed out by then is not handed out any more.
 Rule 7: a defect of ours ends the worker with an error that says so: no reader waits for records that nothing asks for.
+Rule 8: once the worker has ended, what waits in its inbox is given back, since no reader gets it any more.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _LEAST_WAIT_MS: Final = 20
 class Receiver:
     """See the module. One per worker; its fields are what the worker shares.
 
-    `expire` settles records whose time to live has passed.
+    `expire` settles records whose time to live has passed; `release` gives records back, and returns when that is known.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Receiver:
         self.inbox = Inbox(self._moment, self._is_ours, self._is_sure)
         partitions.tell = self.inbox.tell
         self.expire: Callable[[list[ChannelMessage]], None] = lambda messages: None
+        self.release: Callable[[list[ChannelMessage]], asyncio.Future[None]] | None = None
         self.on_taken: Callable[[], None] = lambda: None
         """Called when records have come."""
         self.worker: Settles | None = None
@@ -250,6 +252,8 @@ class Receiver:
             self.inbox.put(messages)
         if answer.error is not None:
             self.inbox.tell(answer.error)
+        if self._is_closed:  # it ended while this request was under way
+            self._return_rest()
 
     def took(self, broker: str, records: list[Received], given_ms: int) -> list[ChannelMessage]:
         """These are the worker's since `given_ms`. The caller adds them to the broker's account."""
@@ -365,3 +369,15 @@ class Receiver:
         """Nothing comes any more."""
         self._is_closed = True
         self.inbox.tell(error, is_fatal=True)
+        self._return_rest()
+
+    def _return_rest(self) -> None:
+        """Rule 8. What a broker refuses to take back comes again by itself."""
+        rest = [message for message in self.inbox.take_all() if message._held.is_open]
+        if rest and self.release is not None:
+            self.release(rest).add_done_callback(lambda _: self._forget(rest))
+
+    def _forget(self, messages: list[ChannelMessage]) -> None:
+        for message in messages:
+            message._held.moves(MessageIncident.TAKEN_AWAY)
+            self.over(message._held)

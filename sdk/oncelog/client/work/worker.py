@@ -116,6 +116,7 @@ class Worker(StaysHere, Generic[K, V]):
         background = tracing.background(self._context.tracer)
         self._toucher = Toucher(self._receiver.holding, self._settler, background)
         self._receiver.expire = self._expire
+        self._receiver.release = self._release
         self._settler.begin(channel)
         self._channel = channel
         if self.config.auto_touch:
@@ -127,6 +128,9 @@ class Worker(StaysHere, Generic[K, V]):
     def _expire(self, messages: list[ChannelMessage]) -> None:
         self.expired_count += len(messages)
         self._settler.say(held_of(messages), ACK)
+
+    def _release(self, messages: list[ChannelMessage]) -> Future[None]:
+        return self._settler.say(held_of(messages), Said(Verdict.RELEASE))
 
     async def __aenter__(self) -> Worker[K, V]:
         return await self.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,8 @@ from oncelog.client.work.partitions import Partitions
 from oncelog.client.work.received_records import AnswerReader
 from oncelog.client.work.worker import Worker
 from oncelog.core.work.holding import Held, Holding
-from oncelog.core.work.message_states import MessageState
+from oncelog.core.work.message_states import MessageIncident, MessageState
+from oncelog.v1 import channel_pb2 as ch
 from tests.unit.sdk.client.fake_cluster import BROKERS, FakeCluster
 from tests.unit.sdk.client.reading import append
 from tests.unit.sdk.client.work.fake_channels import FakeChannels
@@ -121,6 +123,64 @@ def test_a_defect_of_ours_ends_the_worker_for_every_reader(
                 await worker.getmany(timeout_ms=60_000)
 
     at_work(cluster, work)
+
+
+def test_what_waits_at_a_worker_that_has_ended_goes_to_others(
+    cluster: FakeCluster, channels: FakeChannels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `auto_touch` it would stay there until its process ends."""
+    append(cluster, [b"%d" % i for i in range(5)], partition=0)
+
+    def breaks(*_: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    async def work(worker: Worker) -> None:
+        (first,) = await worker.getmany(1)
+        assert worker.in_flight > 1, "more has come, and waits to be handed out"
+        with monkeypatch.context() as patch:
+            patch.setattr(Partitions, "by_leader", breaks)
+            worker._receiver.kick()
+            await asyncio.sleep(0.1)  # what stands at the broker has not come back by then
+        assert (worker.in_flight, first.state, channels.in_flight()) == (1, "held", [first.offset])
+        await first.ack()
+
+    at_work(cluster, work, max_in_flight=5, auto_touch=True, ack_wait_ms=1_000)
+    assert channels.settled() == [0]
+    assert channels.parts[0].entries[1].deliveries == 0, "these deliveries do not count"
+
+
+def test_what_comes_after_a_worker_has_ended_goes_back(
+    cluster: FakeCluster, channels: FakeChannels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(worker: Worker) -> None:
+        await asyncio.sleep(1)
+        worker._receiver._end(errors.IllegalStateError("ended"))
+        append(cluster, [b"0"], partition=0)
+        await asyncio.sleep(2)
+        assert (worker.in_flight, channels.in_flight()) == (0, [])
+
+    at_work(cluster, work, auto_touch=True)
+    assert channels.parts[0].entries[0].deliveries == 0
+
+
+def test_what_an_ended_worker_cannot_give_back_is_not_touched(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"%d" % i for i in range(5)], partition=0)
+
+    async def refuses(address: str, request: ch.SettleRequest, _: bytes) -> tuple[Any, bytes]:
+        raise errors.UnknownChannelError()
+
+    async def work(worker: Worker) -> None:
+        await worker.getmany(1)
+        assert worker.in_flight > 2
+        lost = next(held for held in worker._receiver.holding if held.state is MessageState.WAITING)
+        lost.moves(MessageIncident.TAKEN_AWAY)
+        worker._receiver.over(lost)
+        cluster._Settle = refuses  # type: ignore[attr-defined]
+        worker._receiver._end(errors.UnknownChannelError())
+        await asyncio.sleep(0.1)
+        assert worker.in_flight == 1, "the caller's own; the others are not this worker's any more"
+
+    at_work(cluster, work, max_in_flight=10, auto_touch=True)
 
 
 def test_a_process_that_was_frozen_hands_out_nothing_that_may_be_anothers(
