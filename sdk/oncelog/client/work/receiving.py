@@ -55,7 +55,8 @@ _LEAST_WAIT_MS: Final = 20
 class Receiver:
     """See the module. One per worker; its fields are what the worker shares.
 
-    `expire` settles records whose time to live has passed; `release` gives records back, and returns when that is known.
+    `expire` settles records whose time to live has passed; `release` gives records back;
+    its result is there when a broker has answered.
     """
 
     def __init__(

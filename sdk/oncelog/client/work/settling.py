@@ -386,8 +386,7 @@ class Settler:
 
     async def acknowledge_in(self, records: list[Held], name: co.TransactionName) -> None:
         """Acknowledges them all in a transaction. Raises the first failure: then the transaction must not commit."""
-        if len(records) > 1:
-            records = list(dict.fromkeys(records))
+        records = list(dict.fromkeys(records))
         for held in records:
             _check_open(held)
         for held in records:
