@@ -188,8 +188,8 @@ class Backlog:
 async def backlog_s(queue: Queue, workers: int, count: int, in_flight: int, *, single: bool) -> float:
     """Seconds to work through a backlog. `in_flight`: how many messages each worker may hold."""
     await queue.publish([b"%d" % n + b"x" * _SIZE for n in range(count)])
-    working = await asyncio.gather(*(queue.worker(in_flight) for _ in range(workers)))
     gc.collect()  # what others left would be collected at our cost: each Java object that Kafka's side dropped is a call
+    working = await asyncio.gather(*(queue.worker(in_flight) for _ in range(workers)))
     backlog = Backlog(count, single=single)
     began = time.perf_counter()
     await backlog.done_by(working)
@@ -358,7 +358,9 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--in-flight", type=int, default=100, help="messages that each worker may hold")
-    parser.add_argument("--only", choices=("idle", "backlogs"), help="the rest is left out")
+    parser.add_argument(
+        "--only", choices=("idle", "backlogs"), help="the rest is left out; memory goes with the backlogs"
+    )
     parser.add_argument("--nsqd", default="", help="nsqd's program, when it is not on PATH")
     parser.add_argument("--redis", default="", help="redis-server's program, when it is not on PATH")
     parser.add_argument("--kafka-jars", default="", metavar="FOLDER", help=JARS)

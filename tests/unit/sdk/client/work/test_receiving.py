@@ -149,9 +149,7 @@ def test_what_waits_at_a_worker_that_has_ended_goes_to_others(
     assert channels.parts[0].entries[1].deliveries == 0, "these deliveries do not count"
 
 
-def test_what_comes_after_a_worker_has_ended_goes_back(
-    cluster: FakeCluster, channels: FakeChannels, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_comes_after_a_worker_has_ended_goes_back(cluster: FakeCluster, channels: FakeChannels) -> None:
     async def work(worker: Worker) -> None:
         await asyncio.sleep(1)
         worker._receiver._end(errors.IllegalStateError("ended"))
