@@ -68,6 +68,13 @@ class Model:
         self.before = first_zero(self.settled)
         self.retried = {n: times for n, times in self.retried.items() if not self.settled >> n & 1}
 
+    def lose(self, offset: int) -> None:
+        kept = (1 << offset) - 1
+        self.settled &= kept
+        self.before = min(self.before, offset)
+        self.retried = {n: times for n, times in self.retried.items() if n < offset}
+        self.pending = {name: bits & kept for name, bits in self.pending.items() if bits & kept}
+
     def shown(self) -> Any:
         above = self.settled >> max(self.before, 0)
         return self.before, above, self.retried, self.pending, self.epoch, self.write_no, self.seeks
@@ -148,6 +155,13 @@ class Channels(RuleBasedStateMachine):
         self.old.append((which, command))
         self.arrive(which, command)
 
+    @rule(which=WHICH, offset=OFFSETS)
+    def lose(self, which: int, offset: int) -> None:
+        led, model = self.led[which], self.models[which]
+        command = WriteChannelState(led.leader, model.write_no + 1, 0, forget_from=offset)
+        self.old.append((which, command))
+        self.arrive(which, command)
+
     @rule(which=WHICH, pid=PRODUCERS, more=st.integers(0, 1), acks=RANGES.filter(bool), slow=st.booleans())
     def acknowledge(self, which: int, pid: int, more: int, acks: Any, slow: bool) -> None:
         n = self.next_of(pid) + more  # its shard enrols nothing in a decided number
@@ -197,6 +211,9 @@ class Channels(RuleBasedStateMachine):
             model.before, model.settled, model.retried, model.pending = command.settled_before, 0, {}, {}
             model.settled = (1 << command.settled_before) - 1
             model.seeks += 1
+            return
+        if command.forget_from is not None:
+            model.lose(command.forget_from)
             return
         model.retried |= {item.offset: item.deliveries for item in command.retried}
         bits = mask(*((first, last - first) for first, last in command.settled))

@@ -729,7 +729,7 @@ class OpenChannelPartitionRequest(_message.Message):
     def __init__(self, channel_id: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., blocks: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class OpenChannelPartitionReply(_message.Message):
-    __slots__ = ("known", "settled_before", "write_no", "seeks", "blocks", "pending", "coordinator_epoch")
+    __slots__ = ("known", "settled_before", "write_no", "seeks", "blocks", "pending", "coordinator_epoch", "written_epoch")
     KNOWN_FIELD_NUMBER: _ClassVar[int]
     SETTLED_BEFORE_FIELD_NUMBER: _ClassVar[int]
     WRITE_NO_FIELD_NUMBER: _ClassVar[int]
@@ -737,6 +737,7 @@ class OpenChannelPartitionReply(_message.Message):
     BLOCKS_FIELD_NUMBER: _ClassVar[int]
     PENDING_FIELD_NUMBER: _ClassVar[int]
     COORDINATOR_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_EPOCH_FIELD_NUMBER: _ClassVar[int]
     known: bool
     settled_before: int
     write_no: int
@@ -744,10 +745,11 @@ class OpenChannelPartitionReply(_message.Message):
     blocks: _containers.RepeatedCompositeFieldContainer[ChannelBlock]
     pending: _containers.RepeatedCompositeFieldContainer[ChannelPending]
     coordinator_epoch: int
-    def __init__(self, known: bool = ..., settled_before: _Optional[int] = ..., write_no: _Optional[int] = ..., seeks: _Optional[int] = ..., blocks: _Optional[_Iterable[_Union[ChannelBlock, _Mapping]]] = ..., pending: _Optional[_Iterable[_Union[ChannelPending, _Mapping]]] = ..., coordinator_epoch: _Optional[int] = ...) -> None: ...
+    written_epoch: int
+    def __init__(self, known: bool = ..., settled_before: _Optional[int] = ..., write_no: _Optional[int] = ..., seeks: _Optional[int] = ..., blocks: _Optional[_Iterable[_Union[ChannelBlock, _Mapping]]] = ..., pending: _Optional[_Iterable[_Union[ChannelPending, _Mapping]]] = ..., coordinator_epoch: _Optional[int] = ..., written_epoch: _Optional[int] = ...) -> None: ...
 
 class WriteChannelStateRequest(_message.Message):
-    __slots__ = ("channel_id", "topic_id", "partition", "leader_epoch", "write_no", "settled_before", "settled", "retried", "seek")
+    __slots__ = ("channel_id", "topic_id", "partition", "leader_epoch", "write_no", "settled_before", "settled", "retried", "seek", "forget_from")
     CHANNEL_ID_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
@@ -757,6 +759,7 @@ class WriteChannelStateRequest(_message.Message):
     SETTLED_FIELD_NUMBER: _ClassVar[int]
     RETRIED_FIELD_NUMBER: _ClassVar[int]
     SEEK_FIELD_NUMBER: _ClassVar[int]
+    FORGET_FROM_FIELD_NUMBER: _ClassVar[int]
     channel_id: str
     topic_id: str
     partition: int
@@ -766,7 +769,8 @@ class WriteChannelStateRequest(_message.Message):
     settled: _containers.RepeatedCompositeFieldContainer[OffsetRange]
     retried: _containers.RepeatedCompositeFieldContainer[RetriedRecord]
     seek: bool
-    def __init__(self, channel_id: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., write_no: _Optional[int] = ..., settled_before: _Optional[int] = ..., settled: _Optional[_Iterable[_Union[OffsetRange, _Mapping]]] = ..., retried: _Optional[_Iterable[_Union[RetriedRecord, _Mapping]]] = ..., seek: bool = ...) -> None: ...
+    forget_from: int
+    def __init__(self, channel_id: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., write_no: _Optional[int] = ..., settled_before: _Optional[int] = ..., settled: _Optional[_Iterable[_Union[OffsetRange, _Mapping]]] = ..., retried: _Optional[_Iterable[_Union[RetriedRecord, _Mapping]]] = ..., seek: bool = ..., forget_from: _Optional[int] = ...) -> None: ...
 
 class WriteChannelStateReply(_message.Message):
     __slots__ = ("coordinator_epoch",)

@@ -9,12 +9,14 @@ The seeds of `test_channel_work.py` that noticed when these were written:
     abort-settles, abort-kept                         0 to 5, with transactions
     left-takes-along                                  1, 3, 4, 5, with transactions
     pending-ignored                                   5, with transactions
+
+`losses-told-by-the-end` was noticed by 0 to 11 of `test_channel_losses.py`.
 """
 
 from __future__ import annotations
 
 from oncelog.client.work.assurance import Assurance
-from oncelog_coordinator.core.channels import channel_table
+from oncelog_coordinator.core.channels import channel_table, lost_records
 from oncelog_coordinator.core.channels.channel_table import ChannelTable
 from oncelog_partition_leader.core.channels.delivery import Delivery
 from oncelog_partition_leader.core.channels.open_transactions import OpenTransactions
@@ -37,6 +39,7 @@ _WALK = "property/test_channel_delivery.py::test_a_channel_keeps_its_promises"
 _WORK = "simulation/test_channel_work.py::test_nothing_acknowledged_or_rejected_comes_again_and_nothing_is_lost"
 _IN_ORDER = "simulation/test_channel_work.py::test_no_record_comes_after_a_later_one_of_its_key"
 _TRANSACT = "simulation/test_channel_work.py::test_with_acknowledgements_in_transactions_each_output_is_there_once"
+_LOSSES = "simulation/test_channel_losses.py::test_what_takes_the_offsets_of_lost_records_is_delivered"
 _OVERTAKES = """elif to is _S.SETTLING and self.keys is not None and entry.key >= 0:
         head = self.keys.remove(entry.key, entry.offset)
         entry.key = -1
@@ -92,6 +95,20 @@ PLANTS = [
         ),
         f"{_SHELL}test_opening.py::test_what_an_earlier_leader_confirmed_never_comes_again",
         _WORK,
+    ),
+    without(
+        "channel-losses-told-by-the-end",
+        "what a channel remembers of lost records does not count for those that took their offsets",
+        edit(Opening, "_end_of", ("if stored.written_epoch == NOT_KNOWN:", "if True:")),
+        f"{_SHELL}test_opening.py::test_what_was_written_in_the_places_of_lost_records_is_delivered",
+        _LOSSES,
+    ),
+    without(
+        "channel-acks-of-lost-records-stay",
+        "an acknowledgement of a lost record, in a transaction that commits later, settles no other record",
+        edit(lost_records, "_pending", ("if left != record.ranges:", "if False:")),
+        "unit/coordinator/core/channels/test_lost_records.py::"
+        "test_acknowledgements_of_lost_records_do_not_count_when_their_transaction_commits",
     ),
     without(
         "channel-older-leader-writes",

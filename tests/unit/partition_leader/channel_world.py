@@ -62,6 +62,14 @@ class KeptState:
         self.settled: set[int] = set()
         self.retried: dict[int, co.RetriedRecord] = {}
         self.pending: dict[tuple[int, int], set[int]] = {}
+        self.written_epoch: int | None = None
+        """None: the coordinator is of a version that does not note it."""
+
+    def forgets(self, from_offset: int) -> None:
+        self.settled_before = min(self.settled_before, from_offset)
+        self.settled = {offset for offset in self.settled if offset < from_offset}
+        self.retried = {offset: item for offset, item in self.retried.items() if offset < from_offset}
+        self.pending = {name: {o for o in offsets if o < from_offset} for name, offsets in self.pending.items()}
 
     def settles(self, offsets: set[int]) -> None:
         self.settled |= offsets
@@ -114,6 +122,7 @@ class FakeCoordinator:
             write_no=kept.write_no,
             seeks=kept.seeks,
             coordinator_epoch=self.epoch,
+            written_epoch=kept.written_epoch,
         )
         for first in sorted({offset // 1024 * 1024 for offset in (*kept.settled, *kept.retried)}):
             if request.blocks and first not in request.blocks:
@@ -133,7 +142,12 @@ class FakeCoordinator:
             kept.known, kept.write_no = True, request.write_no
             if request.seek:
                 kept.settled, kept.retried, kept.pending, kept.seeks = set(), {}, {}, kept.seeks + 1
-            kept.settled_before = request.settled_before
+            if request.HasField("forget_from") and kept.written_epoch is not None:
+                kept.forgets(request.forget_from)
+            else:
+                kept.settled_before = max(request.settled_before, 0 if request.seek else kept.settled_before)
+            if kept.written_epoch is not None:
+                kept.written_epoch = request.leader_epoch
             kept.settles({o for item in request.settled for o in range(item.first_offset, item.last_offset + 1)})
             kept.retried |= {item.offset: item for item in request.retried}
         return co.WriteChannelStateReply(coordinator_epoch=self.epoch)

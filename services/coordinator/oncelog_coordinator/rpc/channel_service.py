@@ -50,6 +50,7 @@ class ChannelService:
             settled=channel_wire.ranges(request.settled),
             retried=channel_wire.retries(request.retried),
             seek=request.seek,
+            forget_from=request.forget_from if request.HasField("forget_from") else None,
         )
         await life.submit(command)
         return co.WriteChannelStateReply(coordinator_epoch=life.epoch)

@@ -11,7 +11,13 @@ from oncelog.core.names import is_partition_id
 from oncelog.errors import InvalidRequestError
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog_coordinator.core.channels.channel_commands import ChannelView, Leader
-from oncelog_coordinator.core.channels.channel_records import ChannelPartitionId, PendingAcks, Retry, block_bytes
+from oncelog_coordinator.core.channels.channel_records import (
+    UNKNOWN,
+    ChannelPartitionId,
+    PendingAcks,
+    Retry,
+    block_bytes,
+)
 from oncelog_coordinator.core.channels.offset_ranges import OffsetRange
 from oncelog_coordinator.rpc import wire
 
@@ -53,6 +59,7 @@ def view(state: ChannelView, epoch: int) -> co.OpenChannelPartitionReply:
         seeks=state.seeks,
         pending=map(_pending, state.pending),
         coordinator_epoch=epoch,
+        written_epoch=None if state.written_epoch == UNKNOWN else state.written_epoch,
     )
     for block in state.blocks:
         retried = (co.RetriedRecord(offset=n, deliveries=d, not_before_ms=at_ms) for n, d, at_ms in block.retried)

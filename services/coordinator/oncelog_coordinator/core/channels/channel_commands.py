@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from oncelog_coordinator.core.channels.channel_records import ChannelPartitionId, PendingAcks, Retry
+from oncelog_coordinator.core.channels.channel_records import UNKNOWN, ChannelPartitionId, PendingAcks, Retry
 from oncelog_coordinator.core.channels.offset_ranges import OffsetRange
 from oncelog_coordinator.core.decision import Command, Note
 from oncelog_coordinator.core.offsets.gone_topics import LookedAtTopics
@@ -47,11 +47,16 @@ class ChannelView:
     seeks: int
     blocks: tuple[BlockView, ...] = ()
     pending: tuple[PendingAcks, ...] = ()
+    written_epoch: int = UNKNOWN
+    """See `ChannelHead`."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteChannelState(Command[None]):
-    """Adds settled and retried records. `seek`: forget everything, and go on at `settled_before`."""
+    """Adds settled and retried records. `seek`: forget everything, and go on at `settled_before`.
+
+    `forget_from`: nothing else is written; what is remembered of this offset, and of all behind it, is forgotten.
+    """
 
     leader: Leader
     write_no: int
@@ -59,6 +64,7 @@ class WriteChannelState(Command[None]):
     settled: tuple[OffsetRange, ...] = ()
     retried: tuple[Retry, ...] = ()
     seek: bool = False
+    forget_from: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,8 @@ class ChannelHead:
 
     `leader_epoch`: of the newest leader that has asked. `write_no`: of the last write that counts. `settled_before`: every
     offset before it is settled; `UNKNOWN` = nothing was written yet. `seeks`: how often the channel was sought here.
+    `written_epoch`: of the newest leader that has written, or sent acknowledgements; `UNKNOWN` = a version wrote last that does
+    not note it.
     """
 
     id: ChannelPartitionId
@@ -107,6 +109,7 @@ class ChannelHead:
     write_no: int = 0
     settled_before: int = UNKNOWN
     seeks: int = 0
+    written_epoch: int = UNKNOWN
 
     @property
     def key(self) -> str:
@@ -123,6 +126,7 @@ class ChannelHead:
                 "write_no": self.write_no,
                 "settled_before": self.settled_before,
                 "seeks": self.seeks,
+                "written_epoch": self.written_epoch,
             },
         )
 
@@ -252,7 +256,7 @@ def decode_channel_record(key: str, value: bytes | None) -> ChannelLogRecord:
 def _decoded(where: ChannelPartitionId, kind: str, numbers: tuple[int, ...], fields: JsonObject) -> ChannelLogRecord:
     seeks = int(fields["seeks"])
     if kind == HEAD:
-        rest = fields["write_no"], fields["settled_before"], seeks
+        rest = fields["write_no"], fields["settled_before"], seeks, fields.get("written_epoch", UNKNOWN)
         return ChannelHead(where, fields["topic"], fields["leader_epoch"], *rest)
     if kind == SETTLED:
         return SettledBlock(where, numbers[0], seeks, int.from_bytes(b64decode(fields["bits"]), "little"))

@@ -215,7 +215,8 @@ class ChannelTable:
         if record == before:
             return Decision(confirm=True)
         self._require_fits(here, record, known)
-        return Decision(records=(record,))
+        noted = replace(head, written_epoch=head.leader_epoch)
+        return Decision(records=(record,) if noted == head else (noted, record))
 
     def _require_fits(self, here: ChannelPartition, record: PendingAcks, known: tuple[OffsetRange, ...]) -> None:
         """Raises when the marker would write too much, or too much is pending on the partition (rule 4)."""

@@ -24,6 +24,7 @@ from oncelog_coordinator.core.channels.channel_records import (
     Retry,
     SettledBlock,
 )
+from oncelog_coordinator.core.channels.lost_records import forgotten
 from oncelog_coordinator.core.channels.offset_ranges import (
     BLOCK,
     OffsetRange,
@@ -59,6 +60,7 @@ def view_of(here: ChannelPartition, first_offsets: tuple[int, ...]) -> ChannelVi
         seeks=head.seeks,
         blocks=tuple(block for block in blocks if block.settled or block.retried),
         pending=tuple(here.pending[key] for key in sorted(here.pending)),
+        written_epoch=head.written_epoch,
     )
 
 
@@ -111,6 +113,8 @@ def check_write(command: WriteChannelState, known_before: int, limits: Limits) -
         raise InvalidRequestError("settled_before is an offset", given=command.settled_before)
     if command.seek and (command.settled or command.retried):
         raise InvalidRequestError("a seek forgets everything: what is settled after it goes with the next write")
+    if command.forget_from is not None:
+        _check_forgetting(command, command.forget_from)
     if len(command.retried) > limits.max_channel_ranges:
         raise InvalidRequestError("too many retried records in one write", limit=limits.max_channel_ranges)
     highest = max(command.settled_before, known_before) + limits.max_channel_window
@@ -119,6 +123,13 @@ def check_write(command: WriteChannelState, known_before: int, limits: Limits) -
         is_legal = 0 <= item.offset <= highest and 1 <= item.deliveries <= _DELIVERIES_MAX
         if not is_legal or not 0 <= item.not_before_ms <= OFFSET_MAX:
             raise InvalidRequestError("a retried record has an offset, deliveries and a time", offset=item.offset)
+
+
+def _check_forgetting(command: WriteChannelState, from_offset: int) -> None:
+    if command.seek or command.settled or command.retried:
+        raise InvalidRequestError("a write that forgets lost records does nothing else")
+    if not 0 <= from_offset <= OFFSET_MAX:
+        raise InvalidRequestError("forget_from is an offset", given=from_offset)
 
 
 def check_ranges(ranges: tuple[OffsetRange, ...], highest: int, limits: Limits) -> None:
@@ -138,11 +149,13 @@ def check_ranges(ranges: tuple[OffsetRange, ...], highest: int, limits: Limits) 
 
 def written(here: ChannelPartition, head: ChannelHead, command: WriteChannelState, limits: Limits) -> list[LogRecord]:
     """Returns the records of the next write of a leader."""
+    head = replace(head, write_no=command.write_no, written_epoch=head.leader_epoch)
     if command.seek:
-        new = replace(head, write_no=command.write_no, settled_before=command.settled_before, seeks=head.seeks + 1)
-        return [new]
+        return [replace(head, settled_before=command.settled_before, seeks=head.seeks + 1)]
+    if command.forget_from is not None:
+        return list(forgotten(here, head, command.forget_from))
     settled = settle(here.bits(), max(head.settled_before, command.settled_before), command.settled)
-    new = replace(head, write_no=command.write_no, settled_before=settled.before)
+    new = replace(head, settled_before=settled.before)
     records: list[LogRecord] = [new, *settled.records(head), *_retried(here, new, settled, command.retried, limits)]
     return [*records, *_removed(here, settled.before, {record.key for record in records})]
 

@@ -70,6 +70,17 @@ def from_offset_on(block: int, bits: int, offset: int) -> int:
     return bits >> place << place
 
 
+def before_offset(block: int, bits: int, offset: int) -> int:
+    """Returns the bit map of a block without the offset and what lies behind it."""
+    place = min(max(offset - block * BLOCK, 0), BLOCK)
+    return bits & ((1 << place) - 1)
+
+
+def ranges_before(ranges: Iterable[OffsetRange], offset: int) -> tuple[OffsetRange, ...]:
+    """Returns the ranges without the offset and what lies behind it."""
+    return tuple(OffsetRange(first, min(last, offset - 1)) for first, last in ranges if first < offset)
+
+
 def offsets_of(block: int, bits: int) -> Iterator[int]:
     """Yields the offsets that are set."""
     while bits:

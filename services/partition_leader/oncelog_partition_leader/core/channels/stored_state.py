@@ -5,10 +5,13 @@ Rule: times here are pauses from the moment at which the value was made; the she
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from oncelog_partition_leader.core.channels.offset_ranges import OffsetRange
 from oncelog_partition_leader.core.producers.transactions import TxnName
+
+NOT_KNOWN: Final = -1
+"""An older version wrote last, and did not note its epoch."""
 
 
 class Retried(NamedTuple):
@@ -39,6 +42,16 @@ class Stored(NamedTuple):
     """Above `settled_before`, in ascending order."""
     retried: tuple[Retried, ...] = ()
     pending: tuple[StoredPending, ...] = ()
+    written_epoch: int = NOT_KNOWN
+    """The newest leader epoch in which something of this was written. All that it is about was in the log by then."""
+
+    @property
+    def end(self) -> int:
+        """The offset behind everything that is remembered."""
+        ends = [self.settled_before, *(last + 1 for _, last in self.settled)]
+        ends += [item.offset + 1 for item in self.retried]
+        ends += [last + 1 for item in self.pending for _, last in item.ranges]
+        return max(ends)
 
 
 class Write(NamedTuple):

@@ -6,8 +6,9 @@ Rule 2: where a channel begins is written before anything is delivered: a later 
         a channel was made with its beginning at the end, and finds that no leader has written it, goes by the time at which the
         channel was made: what was written since then must not be passed over.
 Rule 3: every failure is tried again while the leadership lasts, but a newer leader's fence.
-Rule 4: a log that ends before what is remembered lost records in a disaster. Their offsets will be given out again, so what is
-        remembered of them is forgotten, and said loudly.
+Rule 4: a log whose epochs up to the one that wrote last end before what is remembered lost records in a disaster. Their
+        offsets are given out again, perhaps were already, to records that were never worked on. So what is remembered of them
+        is forgotten before anything is delivered, and said loudly (the way of KIP-320: the end of a log alone says nothing).
 Rule 5: when a leader opens a channel again in the same epoch, a write of its earlier attempt may still be on its way, with the
         number of the next one. So it makes one write that says nothing new, and reads again: by then the late one has counted,
         or never will. Otherwise it would count in the place of a write with other acknowledgements.
@@ -25,10 +26,15 @@ from oncelog.errors import ErrorCode, OncelogError
 from oncelog.ports import WallClock
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog_partition_leader.core.channels.delivery import Delivery
-from oncelog_partition_leader.core.channels.stored_state import Stored, Write
+from oncelog_partition_leader.core.channels.stored_state import NOT_KNOWN, Stored, Write
 from oncelog_partition_leader.partition.channels.coordinator_calls import ChannelCoordinators, pause_ms
 from oncelog_partition_leader.partition.channels.reading.committed_reading import visible_end
-from oncelog_partition_leader.partition.channels.wire_state import ChannelPlace, stored_of, write_request
+from oncelog_partition_leader.partition.channels.wire_state import (
+    ChannelPlace,
+    forget_request,
+    stored_of,
+    write_request,
+)
 from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_runtime.metadata.channel_values import START_EARLIEST, START_LATEST, Channel
 
@@ -68,19 +74,23 @@ class Opening:
         reply = await self._read()
         if not reply.known or self._beginning is Beginning.AGAIN:
             before = reply.settled_before if reply.known else self._start(channel)
-            await self._write(reply.write_no + 1, before)
+            write = Write(reply.write_no + 1, before, (), ())
+            await self._write(write_request(self._place, write, self._clock.now_ms()))
             reply = await self._read()
         stored = stored_of(reply, self._clock.now_ms())
+        end = self._end_of(stored)
+        if stored.end > end:
+            stored = await self._without_lost(stored, end)
         delivery = Delivery(channel.options, stored, self._clock.monotonic_ms())
-        self._forget_lost(delivery, stored)
+        if stored.end > end:
+            delivery.seek(min(stored.settled_before, end))  # an older coordinator knows no other way to forget
         return delivery
 
     async def _read(self) -> co.OpenChannelPartitionReply:
         return await self._until_done(lambda: self._coordinators.open(self._place.opening()))
 
-    async def _write(self, write_no: int, settled_before: int) -> None:
-        write = write_request(self._place, Write(write_no, settled_before, (), ()), self._clock.now_ms())
-        await self._until_done(lambda: self._coordinators.write(write))
+    async def _write(self, request: co.WriteChannelStateRequest) -> None:
+        await self._until_done(lambda: self._coordinators.write(request))
 
     def _start(self, channel: Channel) -> int:
         """Returns the offset at which a new channel begins. Raises `StorageError`."""
@@ -94,20 +104,24 @@ class Opening:
         found = self._partition.log.offset_for_timestamp(timestamp_ms)
         return min(found[0], self._latest) if found is not None else self._latest
 
-    def _forget_lost(self, delivery: Delivery, stored: Stored) -> None:
-        ends = [stored.settled_before, *(last + 1 for _, last in stored.settled)]
-        ends += [item.offset + 1 for item in stored.retried]
-        ends += [last + 1 for item in stored.pending for _, last in item.ranges]
-        end = self._partition.log.log_end_offset
-        if max(ends) > end:
-            _log.error(
-                "%s: the log ends at %d, before what the channel remembers (%d): records were lost; it goes on at %d",
-                self._place,
-                end,
-                max(ends),
-                min(stored.settled_before, end),
-            )
-            delivery.seek(min(stored.settled_before, end))
+    def _end_of(self, stored: Stored) -> int:
+        """The offset before which this log has what was there when the state was written."""
+        log = self._partition.log
+        if stored.written_epoch == NOT_KNOWN:
+            return log.log_end_offset
+        return log.epochs.end_offset_for(stored.written_epoch)[1]
+
+    async def _without_lost(self, stored: Stored, end: int) -> Stored:
+        """Returns what is remembered without the records that the log has lost (rule 4)."""
+        _log.error(
+            "%s: the log has what was written before offset %d, and the channel remembers more (before %d): records were lost; "
+            "those that take their places are delivered",
+            self._place,
+            end,
+            stored.end,
+        )
+        await self._write(forget_request(self._place, stored.write_no + 1, end))
+        return stored_of(await self._read(), self._clock.now_ms())
 
     async def _until_done(self, call: Callable[[], Awaitable[T]]) -> T:
         tries = 0

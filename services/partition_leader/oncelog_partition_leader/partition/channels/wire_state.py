@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog_partition_leader.core.channels.offset_ranges import OffsetRange
-from oncelog_partition_leader.core.channels.stored_state import Retried, Stored, StoredPending, Write
+from oncelog_partition_leader.core.channels.stored_state import NOT_KNOWN, Retried, Stored, StoredPending, Write
 from oncelog_partition_leader.core.producers.transactions import TxnName
 
 BLOCK: Final = 1024
@@ -47,6 +47,7 @@ def stored_of(reply: co.OpenChannelPartitionReply, now_ms: int) -> Stored:
             StoredPending(TxnName(item.txn_producer_id, item.txn_no), tuple(_ranges_of(item.acknowledged)))
             for item in reply.pending
         ),
+        written_epoch=reply.written_epoch if reply.HasField("written_epoch") else NOT_KNOWN,
     )
 
 
@@ -96,6 +97,11 @@ def write_request(place: ChannelPlace, write: Write, now_ms: int) -> co.WriteCha
         ],
         seek=write.seek,
     )
+
+
+def forget_request(place: ChannelPlace, write_no: int, from_offset: int) -> co.WriteChannelStateRequest:
+    """Returns the request after which nothing of this offset, and of all behind it, is remembered."""
+    return co.WriteChannelStateRequest(**place._asdict(), write_no=write_no, forget_from=from_offset)
 
 
 def acks_request(

@@ -9,6 +9,7 @@ import pytest
 from oncelog.errors import CorruptMessageError
 from oncelog_coordinator.core.channels.channel_records import (
     BLOCK_BYTES,
+    UNKNOWN,
     ChannelHead,
     ChannelPartitionId,
     PendingAcks,
@@ -34,6 +35,7 @@ RETRIES = (Retry(2_049, 3, 1_700_000_000_000), Retry(3_071, 2**31 - 1, 0))
 RECORDS: list[Any] = [
     ChannelHead(HERE, TOPIC, 5, 6, 7, 8),
     ChannelHead(HERE, TOPIC, 0),
+    ChannelHead(HERE, TOPIC, 5, 6, 7, 8, 4),
     SettledBlock(HERE, 2, 1, ALL_SETTLED),
     SettledBlock(HERE, 2, 1, 0b1001),
     RetriedBlock.of(HERE, 2, 1, reversed(RETRIES)),
@@ -46,6 +48,13 @@ def test_a_record_survives_its_bytes(record: Any) -> None:
     assert decode_channel_record(record.key, record.encode()) == record
     assert is_channel_key(record.key)
     assert decode_channel_record(record.key, None) == Tombstone(record.key)
+
+
+def test_a_head_of_an_older_version_does_not_say_who_wrote_last() -> None:
+    head = ChannelHead(HERE, TOPIC, 5, 6, 7, 8, 4)
+    older = head.encode().replace(b',"written_epoch":4', b"")
+    assert older != head.encode()
+    assert decode_channel_record(head.key, older) == ChannelHead(HERE, TOPIC, 5, 6, 7, 8, UNKNOWN)
 
 
 def test_retried_records_are_told_by_offset() -> None:

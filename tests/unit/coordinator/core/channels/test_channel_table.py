@@ -50,7 +50,7 @@ def test_nothing_is_known_until_a_leader_has_written_where_the_channel_begins() 
     assert here.open() == ChannelView(known=False, settled_before=0, write_no=0, seeks=0)
     assert not here.open().known, "asking does not make it known"
     here.write(100)
-    assert here.open() == ChannelView(known=True, settled_before=100, write_no=1, seeks=0)
+    assert here.open() == ChannelView(known=True, settled_before=100, write_no=1, seeks=0, written_epoch=1)
 
 
 def test_an_older_leader_is_refused_as_soon_as_a_newer_one_was_answered() -> None:
@@ -200,6 +200,23 @@ def test_acknowledgements_count_when_their_transaction_commits() -> None:
     assert here.open().pending == other.open().pending == ()
     here.groups.fail_over()
     assert outcome(here.open()) == (5, {9})
+
+
+def test_the_newest_leader_that_wrote_or_sent_acknowledgements_is_told() -> None:
+    here = led()
+    assert here.open().written_epoch == 1
+    here.epoch = 2
+    assert here.open().written_epoch == 1, "to ask is not to write"
+    here.ack(1, (3, 4))
+    assert here.open().written_epoch == 2
+    here.epoch = 3
+    here.open()
+    here.mark(1, commit=True)
+    assert here.open().written_epoch == 2, "the marker brings nothing that was not said before"
+    here.groups.fail_over()
+    assert here.open().written_epoch == 2
+    here.write(0, (9, 9))
+    assert here.open().written_epoch == 3
 
 
 def test_acknowledgements_of_an_aborted_transaction_are_forgotten() -> None:

@@ -136,6 +136,11 @@ def test_only_so_many_retried_records_are_remembered() -> None:
         (0, [], {"retried": (Retry(3, 1),) * 10_001}),
         (0, [(1, 1)], {"seek": True}),
         (0, [], {"seek": True, "retried": (Retry(3, 1),)}),
+        (0, [], {"forget_from": -1}),
+        (0, [], {"forget_from": OFFSET_MAX + 1}),
+        (0, [], {"forget_from": 5, "seek": True}),
+        (0, [(1, 1)], {"forget_from": 5}),
+        (0, [], {"forget_from": 5, "retried": (Retry(3, 1),)}),
     ],
 )
 def test_a_write_that_no_leader_makes_is_refused(before: int, settled: Any, more: Any) -> None:

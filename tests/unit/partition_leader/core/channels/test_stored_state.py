@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from oncelog_partition_leader.core.channels.settlement import Settlement, Taken, Verdict
-from oncelog_partition_leader.core.channels.stored_state import Retried, Stored, Write
+from oncelog_partition_leader.core.channels.stored_state import Retried, Stored, StoredPending, Write
+from oncelog_partition_leader.core.producers.transactions import TxnName
 from tests.unit.partition_leader.core.channels.channel_rig import NOW, channel, say, write
 
 
@@ -20,3 +21,10 @@ def test_a_write_read_as_the_stored_state_loses_nothing() -> None:
     assert new.take("bob", 10, NOW + 149) == []
     assert new.take("bob", 10, NOW + 150) == [Taken(3, 3, 2)]
     new.check()
+
+
+def test_its_end_lies_behind_all_that_is_remembered() -> None:
+    assert Stored(4).end == 4
+    assert Stored(4, settled=((6, 9),)).end == 10
+    assert Stored(4, settled=((6, 9),), retried=(Retried(12, 1, 0),)).end == 13
+    assert Stored(4, pending=(StoredPending(TxnName(7, 1), ((20, 21), (5, 6))),)).end == 22

@@ -105,10 +105,69 @@ def test_what_is_remembered_of_lost_records_is_forgotten(caplog: pytest.LogCaptu
         assert await world.values(max_wait_ms=1_000) == [b"c"]
         await asyncio.sleep(0.1)
         assert kept.settled_before == 2
+        assert kept.seeks == 1, "an older coordinator knows no other way to forget"
         assert CHANNEL_ID in world.host.shared
 
     play(scenario)
     assert "records were lost" in caplog.text
+
+
+def test_what_was_written_in_the_places_of_lost_records_is_delivered(caplog: pytest.LogCaptureFixture) -> None:
+    """The log is longer than ever when the channel is opened, but what it had in epoch 3 ends at 2."""
+
+    async def scenario(world: ChannelWorld) -> None:
+        kept = world.coordinator.of()
+        kept.known, kept.settled_before, kept.settled, kept.write_no = True, 1, {2, 3, 4}, 3
+        kept.written_epoch = 3
+        await world.lead(epoch=3)
+        await world.send(b"a", b"b")
+        await world.lead(epoch=5)
+        await world.send(*(b"%d" % n for n in range(2, 9)))
+        world.put(channel())
+        values = await world.values(max_wait_ms=1_000)
+        assert values == [b"b", *(b"%d" % n for n in range(2, 9))]
+        assert (kept.settled_before, kept.settled, kept.written_epoch, kept.seeks) == (1, set(), 5, 0)
+
+    play(scenario)
+    assert "records were lost" in caplog.text
+
+
+def test_what_was_settled_and_is_still_there_does_not_come_again(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        kept = world.coordinator.of()
+        kept.known, kept.settled_before, kept.settled, kept.write_no = True, 0, {1, 2, 3}, 3
+        kept.written_epoch = 3
+        kept.pending = {(7, 3): {0, 3}}
+        await world.lead(epoch=3)
+        await world.send(b"0", b"1", b"2")
+        await world.lead(epoch=4)
+        await world.send(b"new 3")
+        world.put(channel())
+        assert await world.values(max_wait_ms=1_000) == [b"new 3"]
+        world.coordinator.end((7, 3), committed=True)
+        assert await world.values("w2", max_wait_ms=3_000) == []
+        assert kept.settled == {0, 1, 2}
+
+    play(scenario)
+    assert "records were lost" in caplog.text
+
+
+def test_nothing_is_forgotten_when_nothing_was_lost(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        kept = world.coordinator.of()
+        kept.known, kept.settled_before, kept.settled, kept.write_no = True, 1, {2}, 3
+        kept.written_epoch = 3
+        await world.lead(epoch=3)
+        await world.send(b"0", b"1", b"2")
+        for epoch in (4, 5, 6):
+            await world.lead(epoch=epoch)
+            await world.send(b"of %d" % epoch)
+        world.put(channel())
+        assert await world.values(max_wait_ms=1_000) == [b"1", b"of 4", b"of 5", b"of 6"]
+        assert (kept.settled_before, kept.settled) == (1, {2})
+
+    play(scenario)
+    assert "records were lost" not in caplog.text
 
 
 def test_a_channel_at_the_end_passes_over_nothing_when_its_first_leader_dies_before_it_has_written_that() -> None:

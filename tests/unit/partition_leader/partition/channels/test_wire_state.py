@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from oncelog.v1 import coordinator_pb2 as co
-from oncelog_partition_leader.core.channels.stored_state import Retried, Write
+from oncelog_partition_leader.core.channels.stored_state import NOT_KNOWN, Retried, Write
 from oncelog_partition_leader.core.producers.transactions import TxnName
 from oncelog_partition_leader.partition.channels.wire_state import (
     ChannelPlace,
     blocks_of,
+    forget_request,
     merged,
     settled_in,
     stored_of,
@@ -44,6 +45,9 @@ def test_what_is_remembered_becomes_the_state_of_a_core() -> None:
     assert stored.settled == ((1030, 1031),)
     assert stored.retried == (Retried(1029, 2, 500), Retried(1032, 1, 0))
     assert stored.pending == ((TxnName(7, 2), ((1033, 1034),)),)
+    assert stored.written_epoch == NOT_KNOWN
+    reply.written_epoch = 0
+    assert stored_of(reply, now_ms=10_000).written_epoch == 0
 
 
 def test_a_write_names_times_of_the_wall_clock() -> None:
@@ -56,6 +60,10 @@ def test_a_write_names_times_of_the_wall_clock() -> None:
         (111, 1, 0),
     ]
     assert not request.seek
+    assert not request.HasField("forget_from")
+    request = forget_request(PLACE, 6, 0)
+    assert (request.leader_epoch, request.write_no, request.forget_from) == (9, 6, 0)
+    assert request.HasField("forget_from")
 
 
 def test_only_the_blocks_of_the_ranges_are_asked_for() -> None:
