@@ -277,20 +277,22 @@ class ResolveTransactionReply(_message.Message):
     def __init__(self, outcome: _Optional[_Union[_types_pb2.TransactionOutcome, str]] = ..., coordinator_epoch: _Optional[int] = ..., has_winners: bool = ..., winners: _Optional[_Iterable[int]] = ..., expected_records: _Optional[int] = ..., session_epoch: _Optional[int] = ...) -> None: ...
 
 class OffsetEntry(_message.Message):
-    __slots__ = ("topic_id", "topic", "partition", "offset", "leader_epoch", "metadata")
+    __slots__ = ("topic_id", "topic", "partition", "offset", "leader_epoch", "metadata", "epoch_known")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_KNOWN_FIELD_NUMBER: _ClassVar[int]
     topic_id: str
     topic: str
     partition: int
     offset: int
     leader_epoch: int
     metadata: str
-    def __init__(self, topic_id: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., metadata: _Optional[str] = ...) -> None: ...
+    epoch_known: bool
+    def __init__(self, topic_id: _Optional[str] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., metadata: _Optional[str] = ..., epoch_known: bool = ...) -> None: ...
 
 class GroupMember(_message.Message):
     __slots__ = ("group_id", "member_id", "member_epoch")

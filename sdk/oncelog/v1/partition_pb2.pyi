@@ -119,18 +119,20 @@ class FetchRequest(_message.Message):
     def __init__(self, isolation_level: _Optional[_Union[_types_pb2.IsolationLevel, str]] = ..., max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[FetchPartition, _Mapping]]] = ..., skip_lost_transactions: bool = ..., forwarded_for: _Optional[_Union[_types_pb2.ForwardedCaller, _Mapping]] = ..., follower_may_answer: bool = ...) -> None: ...
 
 class FetchPartition(_message.Message):
-    __slots__ = ("topic_id", "partition", "fetch_offset", "max_bytes", "leader_epoch")
+    __slots__ = ("topic_id", "partition", "fetch_offset", "max_bytes", "leader_epoch", "read_epoch")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     FETCH_OFFSET_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
     LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    READ_EPOCH_FIELD_NUMBER: _ClassVar[int]
     topic_id: str
     partition: int
     fetch_offset: int
     max_bytes: int
     leader_epoch: int
-    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., fetch_offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
+    read_epoch: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., fetch_offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., read_epoch: _Optional[int] = ...) -> None: ...
 
 class FetchReply(_message.Message):
     __slots__ = ("partitions", "batches")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from oncelog.client.consume import fetcher
 from oncelog.client.consume.fetcher import Fetcher
+from oncelog.client.consume.positions import Positions
 from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_partition_leader.partition.readable import Readable
 from oncelog_partition_leader.replication.replicas import follower_reads
@@ -12,7 +14,33 @@ from tests.simulation.planted_bugs import edit, without
 
 _SCRIPTS = "conformance/replication/test_follower_reads.py::"
 
+_LOSSES = "simulation/test_group_losses.py::test_a_group_reads_what_took_the_offsets_of_lost_records"
+
 PLANTS = [
+    without(
+        "loss-not-told",
+        "a reader is refused when the log has lost what it read, whatever stands there by now",
+        edit(Readable, "check_read", ("if offset <= end:", "if True:")),
+        "unit/partition_leader/partition/test_readable.py::test_a_reader_is_refused_where_the_log_has_lost_what_it_read",
+        _LOSSES,
+    ),
+    without(
+        "committed-epoch-forgotten",
+        "a group that comes back says in which epoch it read what it has committed",
+        edit(
+            Positions,
+            "_find",
+            ("cursor.found(committed.offset, committed.leader_epoch)", "cursor.found(committed.offset)"),
+        ),
+        "unit/sdk/client/consume/test_positions.py::test_a_group_goes_on_where_a_loss_begins",
+        _LOSSES,
+    ),
+    without(
+        "loss-skips-what-was-fetched",
+        "after a loss a reader fetches again what it had fetched and not read",
+        edit(fetcher, "_goes_on_at", ("return min(cursor.position, int(lost_from))", "return int(lost_from)")),
+        "unit/sdk/client/consume/test_fetcher.py::test_what_was_fetched_and_not_read_yet_is_fetched_again_after_a_loss",
+    ),
     without(
         "follower-beyond-watermark",
         "a follower shows nothing above the high watermark that its leader told",

@@ -9,11 +9,14 @@ Rule 5: an answer that breaks the protocol (`core/consume/fetch_answer.py`) is s
 Rule 6: a consumer that names its rack asks a follower there instead of the leader, as long as that one answers
         (`core/consume/near_replica.py`).
 Rule 7: a defect of ours is such a failure too, of the partitions that met it: as one was asked for, in a call, or its answer.
+Rule 8: each fetch says in which leader epoch the reader read what lies before. When the log has lost some of that, the reader
+        goes on where the loss begins (KIP-320): what took the places of the lost records is not passed over.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -34,6 +37,7 @@ from oncelog.v1 import types_pb2
 from oncelog.wire import methods
 from oncelog.wire.wire_errors import from_detail
 
+_log = logging.getLogger(__name__)
 _MAX_CALLS_PER_LEADER = 8
 _CROWDED_CALLS = 4
 _CROWDED_WAIT_MS = 100
@@ -273,6 +277,7 @@ class Fetcher:
                 fetch_offset=cursor.fetch_offset,
                 max_bytes=self._config.max_partition_fetch_bytes,
                 leader_epoch=self._metadata.leader(cursor.id).leader_epoch,
+                read_epoch=cursor.fetch_epoch if cursor.fetch_epoch >= 0 else None,
             )
         return request
 
@@ -342,7 +347,7 @@ class Fetcher:
             Aborted(a.txn_producer_id, a.txn_no, a.all, frozenset(a.winners), a.data_loss) for a in item.aborted
         )
         self._buffer.append(Fetched(cursor, data, item.next_offset, aborted, item.leader_epoch))
-        cursor.fetched(len(data), item.next_offset)
+        cursor.fetched(len(data), item.next_offset, item.leader_epoch)
         self._news.set()
 
     def _failed(self, cursor: Cursor, error: errors.OncelogError) -> None:
@@ -354,7 +359,7 @@ class Fetcher:
                 self.kick()  # the leader has the last word
                 return
         if isinstance(error, errors.OffsetOutOfRangeError) and self._config.auto_offset_reset != "none":
-            cursor.unset()
+            cursor.seek(_goes_on_at(cursor, error))
             self._news.set()
         else:
             self.meets(cursor, error)
@@ -425,6 +430,15 @@ class Fetcher:
                 self._deliver(cursor, errors.UnknownTopicError.named(cursor.partition.topic))
 
         self._metadata.request_refresh().add_done_callback(look)
+
+
+def _goes_on_at(cursor: Cursor, error: errors.OffsetOutOfRangeError) -> int:
+    """Returns where the reader goes on: where a loss begins (rule 8), or -1 for where `auto_offset_reset` says."""
+    lost_from = error.context.get("lost_from", "")
+    if not lost_from.isdecimal():
+        return -1
+    _log.warning("%s-%d: %s (this reader does so now)", *cursor.partition, error.message)
+    return min(cursor.position, int(lost_from))
 
 
 def _parts(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from oncelog import errors
 from oncelog.client.consume.observe.read_observer import ReadObserver
-from oncelog.client.consume.offsets import GroupMetadata, OffsetAndMetadata, Offsets, offset_entries
+from oncelog.client.consume.offsets import NO_EPOCH, GroupMetadata, OffsetAndMetadata, Offsets, offset_entries
 from oncelog.client.home.context import Context
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata
@@ -90,7 +90,8 @@ class GroupOffsets:
                 raise errors.InvalidResponseError("the coordinator told an offset that cannot be", offset=entry.offset)
             partition = TopicPartition(entry.topic, entry.partition)
             if ids.get(entry.topic) == entry.topic_id and (not chosen or partition in found):
-                found[partition] = OffsetAndMetadata(entry.offset, entry.leader_epoch, entry.metadata, entry.topic_id)
+                leader_epoch = entry.leader_epoch if entry.epoch_known or entry.leader_epoch > 0 else NO_EPOCH
+                found[partition] = OffsetAndMetadata(entry.offset, leader_epoch, entry.metadata, entry.topic_id)
         return found
 
     async def _named(self, partitions: list[TopicPartition]) -> list[types_pb2.TopicPartition]:

@@ -109,4 +109,5 @@ def _entry(partition: TopicPartition, at: OffsetAndMetadata, topic_id: str) -> c
         offset=at.offset,
         leader_epoch=at.leader_epoch,
         metadata=at.metadata,
+        epoch_known=at.leader_epoch >= 0,
     )

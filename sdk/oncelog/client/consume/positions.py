@@ -21,7 +21,7 @@ from oncelog.client.consume.fetched_records import Records
 from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.following import Following
 from oncelog.client.consume.group_offsets import GroupOffsets
-from oncelog.client.consume.offsets import OffsetAndMetadata, offset_of
+from oncelog.client.consume.offsets import NO_EPOCH, OffsetAndMetadata, offset_of
 from oncelog.client.home.context import Context, now_ms
 from oncelog.client.routing.metadata import Metadata
 from oncelog.client.routing.offset_lookup import EARLIEST, LATEST, FoundOffset, OffsetLookup
@@ -137,7 +137,7 @@ class Positions:
         for cursor in filter(self._is_unset, cursors):
             committed, where = at.get(cursor.partition), self._reset_to(cursor)
             if committed is not None:
-                cursor.found(committed.offset)
+                cursor.found(committed.offset, committed.leader_epoch)
             elif where is None:
                 self._failures.append(([cursor], _seek_first(cursor)))
             else:
@@ -168,22 +168,22 @@ class Positions:
         await self.find()
         cursor = self._fetcher.cursors.get(cursor.partition, cursor)  # its topic may have been created again
         if cursor.position < 0:
-            offset = await self._offset_of(cursor)
+            found = await self._offset_of(cursor)
             if cursor.position < 0:
-                cursor.found(offset)
+                cursor.found(*found)
                 self._fetcher.kick()
         return cursor.position
 
-    async def _offset_of(self, cursor: Cursor) -> int:
-        """As `_find`, for a caller who waits. Raises at the deadline at the latest."""
+    async def _offset_of(self, cursor: Cursor) -> tuple[int, int]:
+        """As `_find`, for a caller who waits, with the epoch of a commit. Raises at the deadline at the latest."""
         if self._may_be_committed(cursor):
             at = (await self._offsets.committed([cursor.partition])).get(cursor.partition)
             if at is not None:
-                return at.offset
+                return at.offset, at.leader_epoch
         where = self._reset_to(cursor)
         if where is None:
             raise _seek_first(cursor)
-        return (await self.list_offsets({cursor.partition: where}))[cursor.partition].offset
+        return (await self.list_offsets({cursor.partition: where}))[cursor.partition].offset, NO_EPOCH
 
     def _may_be_committed(self, cursor: Cursor) -> bool:
         """Rules 1 and 3. A partition whose leader could not be asked afterwards has no committed offset: the group said so."""

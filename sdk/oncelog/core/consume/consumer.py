@@ -68,6 +68,7 @@ class Cursor:
         "buffered_bytes",
         "failing_since_ms",
         "failures",
+        "fetch_epoch",
         "fetch_offset",
         "generation",
         "high_watermark",
@@ -91,12 +92,13 @@ class Cursor:
         self.position = -1  # -1 = not known yet
         self.begins_at_first = False  # without a committed offset: it was found by a running consumer
         self.fetch_offset = -1
+        self.fetch_epoch = -1  # in which what lies before `fetch_offset` was read; -1 = not known
         self.generation = 0
         self.is_fetching = False
         self.is_paused = False
         self.buffered_bytes = 0
         self.leader_epoch = -1  # highest seen in an answer
-        self.last_leader_epoch = -1  # of the last record returned
+        self.last_leader_epoch = -1  # as `fetch_epoch`, of what lies before `position`
         self.retry_at_ms = 0
         self.failures = 0
         self.failing_since_ms = -1  # -1 = the last answer was a good one
@@ -116,7 +118,13 @@ class Cursor:
         self.high_watermark = self.last_stable_offset = -1
 
     def seek(self, offset: int) -> None:
-        """Goes on from there; what is on its way or buffered for the old position no longer counts."""
+        """Goes on from there; what is on its way or buffered for the old position no longer counts.
+
+        What lies before an earlier offset was there in the same epoch; of a later one nothing is known.
+        """
+        if not 0 <= offset <= self.position:
+            self.last_leader_epoch = -1
+        self.fetch_epoch = self.last_leader_epoch
         self.position = self.fetch_offset = offset
         self.begins_at_first = self.begins_at_first and offset < 0
         self.generation += 1
@@ -131,9 +139,10 @@ class Cursor:
         """True when its position may be looked up now; False also while a reader is to be told why that failed."""
         return self.position < 0 and not self.is_fetching and self.retry_at_ms <= now_ms
 
-    def found(self, offset: int) -> None:
-        """The position was looked up."""
+    def found(self, offset: int, leader_epoch: int = -1) -> None:
+        """The position was looked up; `leader_epoch`: in which what lies before it was read, as a commit says."""
         self.seek(offset)
+        self.last_leader_epoch = self.fetch_epoch = leader_epoch
         self.failures, self.failing_since_ms = 0, -1
 
     def may_fetch(self, now_ms: int, buffer_limit: int) -> bool:
@@ -146,11 +155,12 @@ class Cursor:
             and self.retry_at_ms <= now_ms
         )
 
-    def fetched(self, size: int, next_offset: int) -> None:
+    def fetched(self, size: int, next_offset: int, leader_epoch: int) -> None:
         """An answer arrived and is buffered."""
         assert next_offset >= self.fetch_offset
         self.buffered_bytes += size
         self.fetch_offset = next_offset
+        self.fetch_epoch = max(self.fetch_epoch, leader_epoch)
 
     def returned(self, position: int, leader_epoch: int) -> None:
         """Records below `position` are the caller's now."""

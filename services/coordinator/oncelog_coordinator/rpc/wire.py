@@ -94,8 +94,9 @@ def member(item: co.GroupMember) -> Member:
 
 
 def offset_value(item: co.OffsetEntry) -> OffsetValue:
-    """Returns the value of one offset entry."""
-    return OffsetValue(item.topic_id, item.topic, item.partition, item.offset, item.leader_epoch, item.metadata)
+    """Returns the value of one offset entry. A caller that leaves the epoch out knows none."""
+    leader_epoch = item.leader_epoch if item.epoch_known or item.leader_epoch > 0 else -1
+    return OffsetValue(item.topic_id, item.topic, item.partition, item.offset, leader_epoch, item.metadata)
 
 
 def offset_entry(value: OffsetValue) -> co.OffsetEntry:
@@ -107,6 +108,7 @@ def offset_entry(value: OffsetValue) -> co.OffsetEntry:
         offset=value.offset,
         leader_epoch=value.leader_epoch,
         metadata=value.metadata,
+        epoch_known=value.leader_epoch >= 0,
     )
 
 

@@ -3,6 +3,8 @@
 Rule 1: a leader knows where its log begins and ends, so it calls an offset beyond that out of range, for good.
 Rule 2: a follower does not: it may know of less than its leader. It sends a reader to the leader by an error that passes, and
         never has a consumer reset its position.
+Rule 3: a reader that names the epoch in which it read gets an error when the log has lost some of that (KIP-320). The offset
+        alone would not show it once other records have taken the places of the lost ones.
 """
 
 from __future__ import annotations
@@ -41,6 +43,27 @@ class Readable(NamedTuple):
     def end(self, *, committed_only: bool) -> int:
         """Returns where reading ends: at the last stable offset, or at the high watermark."""
         return self.log.last_stable_offset(self.high_watermark) if committed_only else self.high_watermark
+
+    def check_read(self, offset: int, read_epoch: int) -> None:
+        """Checks that what a reader has read before the offset, in this leader epoch, is still there. Rule 3.
+
+        Raises `OffsetOutOfRangeError` with `lost_from`, or `OffsetNotAvailableError`.
+        """
+        if read_epoch >= self.epoch:
+            return
+        end = self.log.epochs.end_offset_for(read_epoch)[1]
+        if offset <= end:
+            return
+        if not self.is_leader:
+            raise OffsetNotAvailableError(
+                "this follower does not have what was read; ask the leader", offset=offset, read_epoch=read_epoch
+            )
+        raise OffsetOutOfRangeError(
+            f"records that were read are lost, from offset {end} on: seek there to read what took their places",
+            offset=offset,
+            lost_from=end,
+            read_epoch=read_epoch,
+        )
 
     def check_offset(self, offset: int) -> None:
         """Checks that the log has this offset, or will have it soon: then the reader waits.

@@ -143,7 +143,7 @@ class Reader:
         try:
             partition = self._replicas.find(PartitionId(item.topic_id, item.partition))
             readable = self._readable(partition, request, item)
-            readable.check_offset(item.fetch_offset)
+            _check_position(readable, item)
         except OncelogError:
             return True
         committed_only = request.isolation_level == types_pb2.ISOLATION_LEVEL_READ_COMMITTED
@@ -194,7 +194,7 @@ class Reader:
         answer.last_stable_offset = readable.end(committed_only=True)
         answer.log_start_offset = readable.log_start_offset
         answer.next_offset = item.fetch_offset
-        readable.check_offset(item.fetch_offset)
+        _check_position(readable, item)
         committed_only = request.isolation_level == types_pb2.ISOLATION_LEVEL_READ_COMMITTED
         limit = _limit(request, answer)
         if left <= 0 or item.fetch_offset >= limit:
@@ -360,6 +360,12 @@ def _limit(request: pb.FetchRequest, answer: pb.FetchedPartition) -> int:
     """Returns the offset at which the request's isolation level ends."""
     committed_only = request.isolation_level == types_pb2.ISOLATION_LEVEL_READ_COMMITTED
     return answer.last_stable_offset if committed_only else answer.high_watermark
+
+
+def _check_position(readable: Readable, item: pb.FetchPartition) -> None:
+    if item.HasField("read_epoch"):
+        readable.check_read(item.fetch_offset, item.read_epoch)
+    readable.check_offset(item.fetch_offset)
 
 
 def _check_isolation(isolation: int) -> None:

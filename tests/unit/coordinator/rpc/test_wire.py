@@ -49,6 +49,16 @@ def test_a_simple_group_may_leave_the_epoch_out() -> None:
     assert wire.member(co.GroupMember(group_id="g", member_id="m", member_epoch=3)) == Member("g", "m", 3)
 
 
+@pytest.mark.parametrize(
+    ("epoch", "is_known", "kept"), [(0, False, -1), (0, True, 0), (4, False, 4), (4, True, 4), (-1, False, -1)]
+)
+def test_an_epoch_that_was_left_out_is_unknown_and_not_the_first_one(epoch: int, is_known: bool, kept: int) -> None:
+    entry = co.OffsetEntry(topic_id=TOPIC, topic="t", offset=5, leader_epoch=epoch, epoch_known=is_known)
+    value = wire.offset_value(entry)
+    assert value.leader_epoch == kept
+    assert wire.offset_value(wire.offset_entry(value)) == value
+
+
 def test_outcomes_and_states() -> None:
     assert [wire.outcome_of(value) for value in (None, True, False)] == [
         types_pb2.TRANSACTION_OUTCOME_ONGOING,

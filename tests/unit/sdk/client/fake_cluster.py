@@ -116,6 +116,10 @@ class FakeCluster:
         self.aborted: list[types_pb2.AbortedTransaction] = []
         self.committed: dict[tuple[str, int], int] = {}  # rows of each batch, by application and number
         self.offsets: dict[tuple[str, int], int] = {}  # by topic id and partition, as the coordinator keeps them
+        self.offset_epochs: dict[tuple[str, int], int] = {}  # those that the commits named
+        self.lost_from: dict[
+            int, tuple[int, int]
+        ] = {}  # by partition: what was read up to an epoch is lost from there on
         self.has_leaderless = False  # a partition of each transaction has no leader, so its marker is not written
         self.topic_exists = True
         self.late: set[str] = set()  # brokers that have not heard of the topic
@@ -135,6 +139,11 @@ class FakeCluster:
     def client(self, **config: Any) -> Client:
         """A client of this cluster."""
         return Client(",".join(BROKERS), transport=self, clock=SimClock(self.loop), random=Random(1), **config)
+
+    def loses_from(self, offset: int) -> None:
+        """Partition 0 has another leader, whose log has lost what was there from this offset on, and has others there."""
+        self.lost_from[0] = self.epochs[0], offset
+        self.leaders[0], self.epochs[0] = BROKERS[1], self.epochs[0] + 1
 
     def fail(self, method: str, *faults: BaseException | Fault | None) -> None:
         """The next calls of this method go wrong like this, one each; None = not this one."""
@@ -323,6 +332,10 @@ class FakeCluster:
             if self.leaders[item.partition] != address and not may_answer:
                 found.error.CopyFrom(to_detail(errors.NotLeaderError()))
                 continue
+            epoch, lost_from = self.lost_from.get(item.partition, (-1, 0))
+            if item.HasField("read_epoch") and item.read_epoch <= epoch and item.fetch_offset > lost_from:
+                found.error.CopyFrom(to_detail(errors.OffsetOutOfRangeError("lost", lost_from=lost_from)))
+                continue
             if not log.start <= item.fetch_offset <= log.end:
                 found.error.CopyFrom(to_detail(errors.OffsetOutOfRangeError()))
                 continue
@@ -365,6 +378,10 @@ class FakeCluster:
 
     async def _CommitOffsets(self, address: str, request: co.CommitOffsetsRequest, _: bytes) -> tuple[Any, bytes]:
         self.offsets |= {(entry.topic_id, entry.partition): entry.offset for entry in request.offsets}
+        for entry in request.offsets:
+            self.offset_epochs.pop((entry.topic_id, entry.partition), None)
+            if entry.epoch_known:
+                self.offset_epochs[entry.topic_id, entry.partition] = entry.leader_epoch
         return co.CommitOffsetsReply(), b""
 
     async def _FetchOffsets(self, address: str, request: co.FetchOffsetsRequest, _: bytes) -> tuple[Any, bytes]:
@@ -373,7 +390,9 @@ class FakeCluster:
         for topic_id, partition in wanted:
             offset = self.offsets.get((topic_id, partition))
             if offset is not None:
-                reply.offsets.add(topic_id=topic_id, topic=TOPIC, partition=partition, offset=offset)
+                epoch = self.offset_epochs.get((topic_id, partition))
+                place: Any = {"topic_id": topic_id, "topic": TOPIC, "partition": partition, "offset": offset}
+                reply.offsets.add(**place, leader_epoch=epoch, epoch_known=epoch is not None)
         return reply, b""
 
     async def _JoinTransaction(self, address: str, request: co.JoinTransactionRequest, _: bytes) -> tuple[Any, bytes]:

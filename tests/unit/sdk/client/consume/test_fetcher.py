@@ -135,6 +135,69 @@ def test_an_offset_out_of_range_follows_the_rule(cluster: FakeCluster) -> None:
     cluster.run(work)
 
 
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+def test_a_reader_goes_on_where_a_loss_begins(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture, reset: str
+) -> None:
+    """The log has lost what was read from offset 3 on, and has other records there by now."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(auto_offset_reset=reset) as consumer:
+            await consumer.assign([P0])
+            consumer.seek(P0, 0)
+            assert len(await consumer.getmany(timeout_ms=100)) == 5
+            cluster.loses_from(3)
+            assert values(await consumer.getmany(timeout_ms=2_000)) == [b"3", b"4"]
+            append(cluster, [b"new"])
+            assert values(await consumer.getmany(timeout_ms=2_000)) == [b"new"]
+            assert await consumer.position(P0) == 6
+
+    cluster.run(work)
+    assert caplog.text.count("this reader does so now") == 1
+
+
+def test_what_was_fetched_and_not_read_yet_is_fetched_again_after_a_loss(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0])
+            assert values(await consumer.getmany(100, 1)) == [b"0"]
+            cluster.loses_from(3)
+            await asyncio.sleep(2)
+            found: list[bytes | None] = []
+            for _ in range(4):
+                found += values(await consumer.getmany(timeout_ms=500))
+            assert found == [b"1", b"2", b"3", b"4"], "nothing is left out, and nothing comes twice"
+
+    cluster.run(work)
+
+
+def test_a_loss_is_an_error_for_a_reader_without_a_reset(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(auto_offset_reset="none") as consumer:
+            await consumer.assign([P0])
+            consumer.seek(P0, 0)
+            await consumer.getmany(timeout_ms=100)
+            cluster.loses_from(3)
+            with pytest.raises(errors.OffsetOutOfRangeError) as lost:
+                await consumer.getmany(timeout_ms=2_000)
+            consumer.seek(P0, int(lost.value.context["lost_from"]))
+            assert values(await consumer.getmany(timeout_ms=2_000)) == [b"3", b"4"]
+
+    cluster.run(work)
+
+
+def test_a_position_that_the_caller_gave_says_nothing_of_what_was_read(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            await consumer.assign([P0])
+            await consumer.getmany(100, 1)
+            cluster.loses_from(3)
+            consumer.seek(P0, 4)
+            assert values(await consumer.getmany(timeout_ms=2_000)) == [b"4"]
+
+    cluster.run(work)
+
+
 def test_a_deleted_topic_is_an_error(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:

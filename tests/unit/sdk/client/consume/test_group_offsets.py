@@ -97,7 +97,7 @@ def test_all_that_a_group_has_committed_leaves_out_what_it_had_of_an_earlier_top
             await hear(client)
             assert await consumer.committed() == {}
             cluster.offsets[new_id, 0] = 1
-            assert await consumer.committed() == {P0: OffsetAndMetadata(1, 0, topic_id=new_id)}
+            assert await consumer.committed() == {P0: OffsetAndMetadata(1, topic_id=new_id)}
             cluster.topic_exists = False
             client._metadata.forget(TOPIC)
             assert set(await consumer.committed()) == {P0}, "of a topic that is gone nobody can be wrong"

@@ -235,6 +235,25 @@ def test_a_committed_offset_goes_before_the_option_until_it_is_out_of_range(clus
     cluster.run(work)
 
 
+def test_a_group_goes_on_where_a_loss_begins(cluster: FakeCluster) -> None:
+    """Its commit says in which epoch the records were read that are lost. One by hand does not, and is taken as it is."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            async with group_of(client) as consumer:
+                while len(await consumer.getmany(timeout_ms=100)):
+                    pass
+                await consumer.commit()
+            cluster.loses_from(3)
+            async with group_of(client) as consumer:
+                assert values(await consumer.getmany(timeout_ms=2_000)) == [b"3", b"4"]
+                await consumer.commit({P0: 4})
+            async with group_of(client) as consumer:
+                assert values(await consumer.getmany(timeout_ms=2_000)) == [b"4"]
+
+    cluster.run(work)
+
+
 def test_a_commit_takes_known_positions_alone(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
         async with cluster.client() as client, client.consumer(group_id="g", **EARLIEST) as consumer:

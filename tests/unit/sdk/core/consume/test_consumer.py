@@ -67,11 +67,37 @@ def test_a_seek_makes_what_was_fetched_stale() -> None:
     made.seek(5)
     generation = made.generation
     made.is_fetching = True
-    made.fetched(50, 8)
+    made.fetched(50, 8, 1)
     made.seek(0)
     assert made.generation != generation
     assert (made.position, made.fetch_offset, made.buffered_bytes) == (0, 0, 0)
     assert made.may_fetch(0, 100)
+
+
+def test_the_epoch_of_what_was_read_goes_with_the_position() -> None:
+    made = cursor()
+    made.found(5, 3)
+    assert (made.fetch_epoch, made.last_leader_epoch) == (3, 3), "as the commit says"
+    made.fetched(50, 8, 4)
+    assert (made.fetch_epoch, made.last_leader_epoch) == (4, 3), "what is fetched was not returned yet"
+    made.returned(7, 4)
+    made.fetched(50, 9, 6)
+    made.seek(7)
+    assert (made.fetch_epoch, made.last_leader_epoch) == (4, 4), "what was fetched and not returned is fetched again"
+    made.seek(2)
+    assert (made.fetch_epoch, made.last_leader_epoch) == (4, 4), "what lies before an earlier offset was there, too"
+
+
+@pytest.mark.parametrize("offset", [8, -1])
+def test_nothing_is_known_of_what_lies_before_another_offset(offset: int) -> None:
+    made = cursor()
+    made.found(5, 3)
+    made.fetched(50, 9, 4)
+    made.returned(7, 4)
+    made.seek(offset)
+    assert (made.fetch_epoch, made.last_leader_epoch) == (-1, -1)
+    made.found(12)
+    assert made.fetch_epoch == -1
 
 
 @pytest.mark.parametrize(
