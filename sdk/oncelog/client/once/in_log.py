@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Protocol
 
@@ -93,6 +93,10 @@ class Producer(Protocol):
         ...
 
 
+EndOfEpoch = Callable[[str, int, int, str], Awaitable[int]]
+"""Returns where a leader epoch ends in the log of a partition: topic, partition, epoch, topic id."""
+
+
 class OnceInLog(StaysHere):
     """See the module. Made by `client.once(...)`; use it with `async with`."""
 
@@ -101,6 +105,7 @@ class OnceInLog(StaysHere):
         context: Context,
         consumer: Consumer,
         new_producer: Callable[[], Producer],
+        end_of_epoch: EndOfEpoch,
         topics: Sequence[str],
         id_header: str,
         ids: IdTopic,
@@ -109,6 +114,7 @@ class OnceInLog(StaysHere):
         self._context = context
         self._consumer = consumer
         self._new_producer = new_producer
+        self._end_of_epoch = end_of_epoch
         self._topics = topics
         self._id_header = id_header
         self._ids = ids
@@ -209,12 +215,13 @@ class OnceInLog(StaysHere):
         record, at, group = records[0], records.offsets[partition], records.group
         assert group is not None, "client.once gives the consumer a group"
         membership = Membership(group.member_id, group.member_epoch)
-        record_id = self._id_of(record)
+        record_id, has_looked = self._id_of(record), False
         while True:
             met = Met(record.offset, record_id, membership, self._context.clock.now_ms())
             match holding.step(met):
                 case Look():
                     holding.looked(await self._kept(partition), membership)
+                    has_looked = True
                 case Claim(kept):
                     await self._transact([], {partition: _at(at, kept)}, group)
                     holding.claimed(kept)
@@ -222,11 +229,14 @@ class OnceInLog(StaysHere):
                     await self._ids.require(partition.partition)
                     holding.read_back(await self._ids.read_back(group.group_id, partition, since_ms))
                 case Copy():
-                    await self._transact([], {partition: _at(at, Kept(at.offset, holding.kept.fencing))}, group)
-                    holding.committed(met, at.offset)
+                    kept = Kept(at.offset, holding.kept.fencing, at.leader_epoch)
+                    await self._transact([], {partition: _at(at, kept)}, group)
+                    holding.committed(met, at.offset, at.leader_epoch)
+                    return None
+                case Done() if has_looked:
                     return None
                 case Done():
-                    return None
+                    holding.lost()
                 case Begin(fencing):
 
                     async def commit(work: LogWork) -> None:
@@ -237,7 +247,12 @@ class OnceInLog(StaysHere):
     async def _kept(self, partition: TopicPartition) -> Kept | None:
         """Asks the coordinator, which answers when no transaction is open that holds an offset of the partition."""
         at = (await self._consumer.committed(partition))[partition]
-        return None if at is None else Kept(at.offset, fencing_of(at.metadata))
+        if at is None:
+            return None
+        end = at.offset
+        if at.leader_epoch != NO_EPOCH:
+            end = await self._end_of_epoch(*partition, at.leader_epoch, at.topic_id)
+        return Kept(min(at.offset, end), fencing_of(at.metadata), at.leader_epoch)
 
     def _id_of(self, record: ConsumerRecord) -> str:
         name = self._id_header
@@ -269,7 +284,7 @@ class OnceInLog(StaysHere):
             key = self._ids.key(group.group_id, partition, met.record_id)
             outputs.append(Output(self._ids.name, None, key, partition.partition, met.now_ms, ()))
         try:
-            await self._transact(outputs, {partition: _at(at, Kept(at.offset, work.fencing))}, group)
+            await self._transact(outputs, {partition: _at(at, Kept(at.offset, work.fencing, at.leader_epoch))}, group)
         except BaseException as error:
             holding.lost()
             if isinstance(error, _FENCES):
@@ -281,7 +296,7 @@ class OnceInLog(StaysHere):
                     offset=record.offset,
                 ) from error
             raise
-        holding.committed(met, at.offset)
+        holding.committed(met, at.offset, at.leader_epoch)
         self._owed = None
 
     async def _transact(
@@ -313,8 +328,7 @@ class OnceInLog(StaysHere):
 
 def _at(at: OffsetAndMetadata, kept: Kept) -> OffsetAndMetadata:
     """The offset to commit: of the topic that was read, with the note of its worker."""
-    epoch = at.leader_epoch if kept.next_offset == at.offset else NO_EPOCH
-    return at._replace(offset=kept.next_offset, leader_epoch=epoch, metadata=kept.note())
+    return at._replace(offset=kept.next_offset, leader_epoch=kept.leader_epoch, metadata=kept.note())
 
 
 def _can_go_on(error: errors.OncelogError, is_static: bool) -> bool:

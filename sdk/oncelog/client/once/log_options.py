@@ -9,7 +9,7 @@ Rule 2: the transactional id begins with the group id, so that one prefixed rule
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from oncelog.client.consume.consumer import Consumer
 from oncelog.client.home.context import Context
@@ -45,9 +45,17 @@ class LogJob(NamedTuple):
     """Options of the producer."""
 
 
+class Admin(Topics, Protocol):
+    """The part of `oncelog.client.admin` that is used."""
+
+    async def end_of_epoch(self, topic: str, partition: int, leader_epoch: int, topic_id: str = "") -> int:
+        """Returns where a leader epoch ends in the log."""
+        ...
+
+
 def once_in_log(
     context: Context,
-    admin: Topics,
+    admin: Admin,
     make_consumer: Callable[..., Consumer],
     make_producer: Callable[..., Producer],
     job: LogJob,
@@ -70,7 +78,9 @@ def once_in_log(
         return make_producer(transactional_id=name, delivery=EXACTLY_ONCE, **writing)
 
     ids = IdTopic(job.ids_topic or f"{job.group_id}-once-ids", job.remember_ids_ms, admin, make_consumer)
-    return OnceInLog(context, consumer, new_producer, job.topics, job.id_header, ids, job.remember_ids_ms)
+    return OnceInLog(
+        context, consumer, new_producer, admin.end_of_epoch, job.topics, job.id_header, ids, job.remember_ids_ms
+    )
 
 
 def _checked(where: str, options: Mapping[str, object] | None) -> dict[str, object]:

@@ -19,12 +19,15 @@ Rule 4: the number grows with each claim, and is at least the time in ms: so it 
         removed the offsets, as long as clocks agree roughly.
 Rule 5: ids are read back after the claim. Every transaction of a worker before was decided by then, and is below the end; what
         such a worker begins later is refused.
+Rule 6: a disaster may take records that were done, and their offsets are given out again. So whoever is told `Done` from what
+        was known before looks once more, at the coordinator and at the log: `looked` takes the offset no higher than where
+        the leader epoch of what was read ends.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from oncelog.core.once.remembered import RememberedIds
@@ -40,6 +43,8 @@ class Kept:
     """All records below were done."""
     fencing: int = 0
     """The number of the worker that took the partition last; 0: a commit that was not made here."""
+    leader_epoch: int = -1
+    """In which the records below were read; -1: not known."""
 
     def note(self) -> str:
         """The note that stands beside the offset."""
@@ -144,7 +149,7 @@ class Holding:
             return Done(self._kept.next_offset)
         if not self._is_claimed:
             before = self._kept or Kept(met.offset)
-            return Claim(Kept(before.next_offset, max(before.fencing + 1, met.now_ms)))
+            return Claim(replace(before, fencing=max(before.fencing + 1, met.now_ms)))
         if self._ids is None:
             if met.record_id:
                 return ReadBack(max(0, met.now_ms - self._remember_ids_ms))
@@ -168,9 +173,9 @@ class Holding:
         assert self._is_claimed, "rule 5"
         self._ids = ids
 
-    def committed(self, met: Met, next_offset: int) -> None:
+    def committed(self, met: Met, next_offset: int, leader_epoch: int = -1) -> None:
         """The work of the record was committed, or that it is a copy, with its id and this offset."""
-        self._kept = Kept(next_offset, self.kept.fencing)
+        self._kept = Kept(next_offset, self.kept.fencing, leader_epoch)
         if self._ids is not None:
             self._ids.forget_old(met.now_ms)
             if met.record_id and not self._ids.has(met.record_id, met.now_ms):

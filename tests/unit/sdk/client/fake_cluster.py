@@ -308,6 +308,9 @@ class FakeCluster:
         if request.topic_id != self.topic_id:
             raise errors.UnknownTopicError()
         end = self.logs[PartitionId(request.topic_id, request.partition)].end
+        lost_epoch, lost_from = self.lost_from.get(request.partition, (-1, 0))
+        if request.leader_epoch <= lost_epoch:
+            end = lost_from
         return pb.OffsetForLeaderEpochReply(leader_epoch=request.leader_epoch, end_offset=end), b""
 
     async def _Fetch(self, address: str, request: pb.FetchRequest, _: bytes) -> tuple[Any, bytes]:
@@ -376,12 +379,17 @@ class FakeCluster:
     async def _SendOffsets(self, address: str, request: co.SendOffsetsRequest, _: bytes) -> tuple[Any, bytes]:
         return co.SendOffsetsReply(), b""
 
+    def take_offset(self, entry: co.OffsetEntry) -> None:
+        """Keeps a committed offset, with the epoch that its commit named."""
+        place = entry.topic_id, entry.partition
+        self.offsets[place] = entry.offset
+        self.offset_epochs.pop(place, None)
+        if entry.epoch_known:
+            self.offset_epochs[place] = entry.leader_epoch
+
     async def _CommitOffsets(self, address: str, request: co.CommitOffsetsRequest, _: bytes) -> tuple[Any, bytes]:
-        self.offsets |= {(entry.topic_id, entry.partition): entry.offset for entry in request.offsets}
         for entry in request.offsets:
-            self.offset_epochs.pop((entry.topic_id, entry.partition), None)
-            if entry.epoch_known:
-                self.offset_epochs[entry.topic_id, entry.partition] = entry.leader_epoch
+            self.take_offset(entry)
         return co.CommitOffsetsReply(), b""
 
     async def _FetchOffsets(self, address: str, request: co.FetchOffsetsRequest, _: bytes) -> tuple[Any, bytes]:

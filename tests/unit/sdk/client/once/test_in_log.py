@@ -6,6 +6,7 @@ Records with ids, killed and frozen workers: tests/simulation/test_once_in_log.p
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
@@ -56,6 +57,26 @@ def test_each_record_is_committed_with_its_offset_in_the_name_of_the_member() ->
         assert {entry.topic_id for entry in sent} == {TOPIC_ID}
         assert len({fencing_of(entry.metadata) for entry in sent} - {0}) == 1
         assert group.leaves()
+
+    scene(work)
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_what_took_the_places_of_lost_records_is_worked_on(is_new: bool) -> None:
+    """The group has done all six; the log lost those from offset 3 on, and has others there."""
+
+    async def work(cluster: FakeCluster, client: Client, group: ScriptedGroup, txns: Transactions) -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            once = await stack.enter_async_context(once_of(client))
+            assert await copy_all(once) == ALL
+            if is_new:
+                await once.close()
+            cluster.loses_from(3)
+            if is_new:
+                once = await stack.enter_async_context(once_of(client))
+            assert await copy_all(once) == ALL[3:]
+        assert cluster.offsets[PLACE] == 6
+        assert cluster.offset_epochs[PLACE] == 1
 
     scene(work)
 

@@ -55,7 +55,7 @@ class Transactions:
         reply = await self._end(address, request, payload)
         if request.outcome == types_pb2.TRANSACTION_OUTCOME_COMMITTED:
             for entry in self._pending.pop(request.name.txn_no, []):
-                self._cluster.offsets[entry.topic_id, entry.partition] = entry.offset
+                self._cluster.take_offset(entry)
         return reply
 
     def committed(self) -> list[bytes | None]:

@@ -89,6 +89,16 @@ def test_what_another_worker_did_is_done_before_anything_is_claimed() -> None:
     assert made.step(met(5, now_ms=1)) == Claim(Kept(5, 8))
 
 
+def test_a_claim_keeps_the_epoch_in_which_was_read() -> None:
+    made = Holding(TTL_MS)
+    made.looked(Kept(5, 70_000, 3), ME)
+    assert made.step(met(5)) == Claim(Kept(5, 70_001, 3))
+    made.claimed(Kept(5, 70_001, 3))
+    made.committed(met(5), 6, 4)
+    made.looked(Kept(6, 70_001, 4), LATER)
+    assert made.step(met(6, membership=LATER)) == Begin(70_001), "the coordinator keeps what this worker has committed"
+
+
 def test_a_copy_is_a_record_whose_id_is_known() -> None:
     made = holding(5, "a")
     assert made.step(met(5, "a")) == Copy()
