@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, fields, replace
 from random import Random
@@ -22,10 +22,11 @@ from oncelog import errors
 from oncelog.client.admin.descriptions import TransactionDescription
 from oncelog.wire import methods
 from oncelog_runtime.sim.faults import FaultPlan
-from tests.simulation import availability, hard_plan, measurements, membership_work, passing_ids, topics
+from tests.simulation import availability, channel_work, hard_plan, measurements, membership_work, passing_ids, topics
 from tests.simulation.availability import PROBE, Availability, Measured
 from tests.simulation.blackout import Blackout
 from tests.simulation.block_watch import watch_blocks
+from tests.simulation.channel_work import ChannelWork
 from tests.simulation.checker import Final as FinalRead
 from tests.simulation.checker import check
 from tests.simulation.cluster import SimCluster
@@ -138,6 +139,7 @@ class Scenario:
         self.has_group = bool(seed) and Random(f"{seed}:group").random() < _GROUP_SHARE
         has_rot = self.hard.rot_every_ms > 0  # a rotten log is set aside, with what it alone had kept
         self.ends_dark = bool(seed) and not has_rot and Random(f"{seed}:blackout").random() < _DARK_SHARE
+        self.has_channels = bool(seed) and Random(f"{seed}:channels").random() < channel_work.SHARE
         self.measures = bool(seed) and Random(f"{seed}:measurements").random() < measurements.SHARE
         passing = Random(f"{seed}:passing-ids")
         self.has_passing_ids = bool(seed) and passing.random() < passing_ids.SHARE
@@ -193,6 +195,8 @@ class Scenario:
         job, copier = SparkJob(workload, _JOB), Copier(workload)
         side = SideWork(workload, budget.is_written_off, watcher.reached, self._stays_listed)
         group, passing = GroupWork(workload), PassingIds(workload)
+        channels = ChannelWork(workload, is_there=self.has_channels, fsync=self.fsync)
+        await channels.create()
         hostile = Hostile(workload, self.hard.hostile_every_ms)
         faults = ClusterFaults(
             cluster,
@@ -208,7 +212,7 @@ class Scenario:
             cluster.world.network.never_copied = frozenset({methods.PRODUCE.name})
         bound_ms = availability.bound_of(self.plan, self.hard, has_operator=self.operations_every_ms > 0 or self.grows)
         probing = Availability(workload, budget, faults.active, bound_ms)
-        running = [cluster.world.spawn(work) for work in self._processes(workload, job, side)]
+        running = [cluster.world.spawn(work) for work in (*self._processes(workload, job, side), *channels.processes())]
         running += [cluster.world.spawn(probing.prober(p)) for p in range(availability.PARTITIONS)]
         if self.has_group:
             running.append(cluster.world.spawn(group.main("mixer")))
@@ -245,13 +249,20 @@ class Scenario:
         self.verdict.violations.extend([*side.problems, *group.problems, *passing.problems])
         self.verdict.operations["group's rounds"] += group.rounds
         self._count_ids(passing, decisions)
+        await self._judge_channels(channels.finish())
         if self.ends_dark:
             await self._end_dark(cluster, budget, watcher)
+            await self._judge_channels(channels.after_dark())
         self.verdict.operations["deletions from shard logs"] += shard_logs.deleted
         self.verdict.operations["lives of shards compared"] += shard_logs.replayed
         self.verdict.operations["lives that read a shorter log"] += shard_logs.shortened
         self.verdict.operations["forgotten ends of transactions"] += shard_logs.forgotten
+        self.verdict.operations["jobs acknowledged"] += len(channels.judge.acknowledged_s)
         self._count(workload, job, copier, side, watcher)
+
+    async def _judge_channels(self, judging: Awaitable[list[str]]) -> None:
+        async with _phase(lambda: "workers do what is left"):
+            self.verdict.violations.extend(await judging)
 
     def _stays_listed(self, transaction: TransactionDescription) -> bool:
         """Where ids are removed soon, only one with a token that must last is sure to stay."""

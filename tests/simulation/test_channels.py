@@ -198,3 +198,28 @@ def test_workers_go_on_through_kills_and_a_bad_network(seed: int) -> None:
 
     with SimCluster(f"channels-{seed}") as cluster:
         cluster.world.loop.run(main(cluster))
+
+
+def test_a_pause_does_not_go_by_a_clock_that_is_wrong_alone() -> None:
+    """Seed 116: a leader whose clock was hours ahead wrote when a pause ends, and the next one waited for hours."""
+
+    async def main(cluster: SimCluster) -> None:
+        await cluster.healthy()
+        work = Work(cluster)
+        async with cluster.client("writer") as client:
+            await work.create(client)
+            await send(client, range(1))
+            leader = work.leader(0)
+            cluster.node(leader).clock.step(5 * 3_600_000)
+            await asyncio.sleep(2)
+            async with client.worker(TOPIC, channel=CHANNEL) as worker:
+                (message,) = await worker.getmany(timeout_ms=5_000)
+                await message.nack(delay_ms=500)
+                cluster.node(leader).kill()
+                began_s = asyncio.get_running_loop().time()
+                (again,) = await worker.getmany(timeout_ms=60_000)
+                assert asyncio.get_running_loop().time() - began_s < 30
+                await again.ack()
+
+    with SimCluster("channels-clock") as cluster:
+        cluster.world.loop.run(main(cluster))

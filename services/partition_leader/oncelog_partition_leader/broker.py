@@ -26,6 +26,7 @@ from oncelog_partition_leader.partition.channels.dead_letters import LetterWrite
 from oncelog_partition_leader.partition.channels.ephemeral import EphemeralChannels
 from oncelog_partition_leader.partition.channels.host import ChannelHost
 from oncelog_partition_leader.partition.channels.led_channel import Surroundings
+from oncelog_partition_leader.partition.channels.pause_clock import PauseClock
 from oncelog_partition_leader.partition.channels.reading.batch_cutting import Unpacked
 from oncelog_partition_leader.partition.channels.standstill import Standstill
 from oncelog_partition_leader.partition.compactor import Compactor
@@ -202,7 +203,7 @@ class Broker:
         timeout_ms = config.coordinator_timeout_ms
         unpacked = Unpacked(ports.disk)
         around = Surroundings(
-            ports.clock,
+            PauseClock(ports.clock, self.contacts.cluster_now_ms),
             self.tasks,
             self.bugs,
             ChannelCoordinators(ports.transport, view, timeout_ms),

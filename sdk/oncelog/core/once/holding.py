@@ -19,9 +19,9 @@ Rule 4: the number grows with each claim, and is at least the time in ms: so it 
         removed the offsets, as long as clocks agree roughly.
 Rule 5: ids are read back after the claim. Every transaction of a worker before was decided by then, and is below the end; what
         such a worker begins later is refused.
-Rule 6: a disaster may take records that were done, and their offsets are given out again. So whoever is told `Done` from what
-        was known before looks once more, at the coordinator and at the log: `looked` takes the offset no higher than where
-        the leader epoch of what was read ends.
+Rule 6: a disaster may take records that were done, and their offsets are given out again. So a `Done` that rests on what was
+        known before is no answer yet: look once more, at the coordinator and at the log. `looked` takes the offset no higher
+        than where the leader epoch ends in which was read.
 """
 
 from __future__ import annotations

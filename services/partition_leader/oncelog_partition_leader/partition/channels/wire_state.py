@@ -1,7 +1,6 @@
 """The state of a channel as the coordinator's messages have it, and as the core has it.
 
-Rule: the core counts pauses, the coordinator keeps times of the wall clock; a leader with another clock shifts them by the
-difference.
+Rule: the core counts pauses, the coordinator keeps the times at which they end, by most brokers' clocks (`PauseClock`).
 """
 
 from __future__ import annotations
