@@ -143,14 +143,14 @@ def one_record(log: Log, holding: Holding, offset: int, membership: Membership) 
                 holding.read_back(ids)
             case Copy():
                 yield from transact(log, Kept(offset + 1, holding.kept.fencing), membership)
-                holding.committed(met, offset + 1)
+                holding.committed(met, offset + 1, -1)
                 return
             case Done():
                 return
             case Begin(fencing):
                 yield
                 yield from transact(log, Kept(offset + 1, fencing), membership, f"{name}{offset}", met.record_id)
-                holding.committed(met, offset + 1)
+                holding.committed(met, offset + 1, -1)
                 return
 
 

@@ -103,11 +103,26 @@ class _BugLog(logging.Handler):
             self.found.append(f"logged-bug: {record.getMessage()}: {error!r}")
 
 
+class _LossLog(logging.Handler):
+    """A reader, or a channel, whose log has lost records says so. What is judged loses none before the lights go out."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        is_told = "records were lost" in text or "records that were read are lost" in text
+        if is_told and not text.startswith(PASSING):
+            self.found.append(f"told-of-a-loss: {text}")
+
+
 class Scenario:
     """One run. `verdict` grows while it goes."""
 
     def __init__(self, seed: int, forced: tuple[str, ...] = ()) -> None:
         self.verdict = Verdict(seed)
+        self._losses = _LossLog()
         draw = Random(f"{seed}:scenario")
         self.fsync = draw.random() < 0.3
         self.small_segments = draw.random() < 0.3
@@ -159,6 +174,7 @@ class Scenario:
         verdict, bugs = self.verdict, _BugLog()
         logger = logging.getLogger()
         logger.addHandler(bugs)
+        logger.addHandler(self._losses)
         try:
             doors = verdict.seed % 2 == 1  # half of all clusters have listeners for clients
             options = {"retention_interval_ms": _RETENTION_MS, "scrub_interval_ms": _SCRUB_MS}
@@ -175,6 +191,7 @@ class Scenario:
                 verdict.injected.update(loop.injected)
         finally:
             logger.removeHandler(bugs)
+            logger.removeHandler(self._losses)
         verdict.violations.extend(bugs.found)
         return verdict
 
@@ -250,6 +267,7 @@ class Scenario:
         self.verdict.operations["group's rounds"] += group.rounds
         self._count_ids(passing, decisions)
         await self._judge_channels(channels.finish())
+        self.verdict.violations.extend(self._losses.found)
         if self.ends_dark:
             await self._end_dark(cluster, budget, watcher)
             await self._judge_channels(channels.after_dark())

@@ -104,6 +104,19 @@ PLANTS = [
         _LOSSES,
     ),
     without(
+        "channel-loss-hidden-by-a-second-opening",
+        "a second opening in the same epoch forgets what is lost, before it writes anything else",
+        edit(Opening, "_remembered", ("AGAIN and not shows_loss)", "AGAIN)")),
+        f"{_SHELL}test_opening.py::test_a_loss_shows_in_a_second_opening_too",
+    ),
+    without(
+        "channel-passed-blocks-revive",
+        "what was passed and not removed yet does not count again after a loss",
+        edit(lost_records, "_may_count_again", ("return parsed.kind in (SETTLED, RETRIED) and", "return False and")),
+        "unit/coordinator/core/channels/test_lost_records.py::"
+        "test_what_was_passed_and_not_removed_yet_does_not_count_again",
+    ),
+    without(
         "channel-acks-of-lost-records-stay",
         "an acknowledgement of a lost record, in a transaction that commits later, settles no other record",
         edit(lost_records, "_pending", ("if left != record.ranges:", "if False:")),

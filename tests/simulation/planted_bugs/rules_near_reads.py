@@ -38,7 +38,7 @@ PLANTS = [
     without(
         "loss-skips-what-was-fetched",
         "after a loss a reader fetches again what it had fetched and not read",
-        edit(fetcher, "_goes_on_at", ("return min(cursor.position, int(lost_from))", "return int(lost_from)")),
+        edit(fetcher, "_goes_on_at", ("return min(cursor.position, cursor.lost_from)", "return cursor.lost_from")),
         "unit/sdk/client/consume/test_fetcher.py::test_what_was_fetched_and_not_read_yet_is_fetched_again_after_a_loss",
     ),
     without(

@@ -169,7 +169,7 @@ def _offset(item: co.GroupOffset) -> GroupOffset:
         topic_id=entry.topic_id,
         partition=entry.partition,
         offset=entry.offset,
-        leader_epoch=entry.leader_epoch,
+        leader_epoch=entry.leader_epoch if entry.epoch_known else -1,
         metadata=entry.metadata,
         committed_ms=item.committed_ms,
         member_id=item.member_id,

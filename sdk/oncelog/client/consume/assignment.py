@@ -66,13 +66,13 @@ class Assignment:
 
     def replace(self, cursors: list[Cursor]) -> None:
         """These partitions and no others are read from now on. Rules 2 and 3."""
-        positions = {cursor.id: cursor.position for cursor in self._fetcher.cursors.values()}
+        places = {c.id: (c.position, c.last_leader_epoch) for c in self._fetcher.cursors.values() if c.position >= 0}
         self.is_made = True
         self._following.follow(())
         self._fetcher.assign(cursors)
         for cursor in cursors:
-            if positions.get(cursor.id, -1) >= 0:
-                cursor.seek(positions[cursor.id])
+            if cursor.id in places:
+                cursor.found(*places[cursor.id])
 
     async def partitions_of(self, topics: tuple[str, ...]) -> list[TopicPartition]:
         """All that these topics have now. Raises `UnknownTopicError`, `InvalidTopicError`."""

@@ -438,7 +438,8 @@ def _goes_on_at(cursor: Cursor, error: errors.OffsetOutOfRangeError) -> int:
     if not lost_from.isdecimal():
         return -1
     _log.warning("%s-%d: %s (this reader does so now)", *cursor.partition, error.message)
-    return min(cursor.position, int(lost_from))
+    cursor.lost_from = int(lost_from)
+    return min(cursor.position, cursor.lost_from)
 
 
 def _parts(

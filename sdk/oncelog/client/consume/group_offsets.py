@@ -90,7 +90,7 @@ class GroupOffsets:
                 raise errors.InvalidResponseError("the coordinator told an offset that cannot be", offset=entry.offset)
             partition = TopicPartition(entry.topic, entry.partition)
             if ids.get(entry.topic) == entry.topic_id and (not chosen or partition in found):
-                leader_epoch = entry.leader_epoch if entry.epoch_known or entry.leader_epoch > 0 else NO_EPOCH
+                leader_epoch = entry.leader_epoch if entry.epoch_known else NO_EPOCH
                 found[partition] = OffsetAndMetadata(entry.offset, leader_epoch, entry.metadata, entry.topic_id)
         return found
 

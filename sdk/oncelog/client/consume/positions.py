@@ -21,7 +21,7 @@ from oncelog.client.consume.fetched_records import Records
 from oncelog.client.consume.fetcher import Fetcher
 from oncelog.client.consume.following import Following
 from oncelog.client.consume.group_offsets import GroupOffsets
-from oncelog.client.consume.offsets import NO_EPOCH, OffsetAndMetadata, offset_of
+from oncelog.client.consume.offsets import OffsetAndMetadata, offset_of
 from oncelog.client.home.context import Context, now_ms
 from oncelog.client.routing.metadata import Metadata
 from oncelog.client.routing.offset_lookup import EARLIEST, LATEST, FoundOffset, OffsetLookup
@@ -152,7 +152,7 @@ class Positions:
         found, failed = await self._lookup.ask_once(asked, self._config.isolation_level)
         for cursor in filter(self._is_unset, wanted):
             if cursor.id in found:
-                cursor.found(found[cursor.id].offset)
+                cursor.found(found[cursor.id].offset, found[cursor.id].leader_epoch)
             else:
                 self._fetcher.meets(cursor, failed[cursor.id])
         self._are_done(wanted, task)
@@ -175,7 +175,7 @@ class Positions:
         return cursor.position
 
     async def _offset_of(self, cursor: Cursor) -> tuple[int, int]:
-        """As `_find`, for a caller who waits, with the epoch of a commit. Raises at the deadline at the latest."""
+        """As `_find`, for a caller who waits, with the epoch. Raises at the deadline at the latest."""
         if self._may_be_committed(cursor):
             at = (await self._offsets.committed([cursor.partition])).get(cursor.partition)
             if at is not None:
@@ -183,7 +183,8 @@ class Positions:
         where = self._reset_to(cursor)
         if where is None:
             raise _seek_first(cursor)
-        return (await self.list_offsets({cursor.partition: where}))[cursor.partition].offset, NO_EPOCH
+        found = (await self.list_offsets({cursor.partition: where}))[cursor.partition]
+        return found.offset, found.leader_epoch
 
     def _may_be_committed(self, cursor: Cursor) -> bool:
         """Rules 1 and 3. A partition whose leader could not be asked afterwards has no committed offset: the group said so."""

@@ -39,7 +39,7 @@ class Seeking:
         """Goes on from this offset. Raises `OffsetOutOfRangeError` for a negative one."""
         if offset < 0:
             raise errors.OffsetOutOfRangeError("an offset is 0 or above", offset=offset)
-        self._cursor(partition).seek(offset)
+        self._cursor(partition).sought(offset)
         self._fetcher.kick()
 
     async def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:

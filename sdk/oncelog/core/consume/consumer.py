@@ -79,6 +79,7 @@ class Cursor:
         "last_stable_offset",
         "leader_epoch",
         "log_start_offset",
+        "lost_from",
         "partition",
         "position",
         "retry_at_ms",
@@ -106,6 +107,7 @@ class Cursor:
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1
+        self.lost_from = -1  # the log has lost what was read from here on; -1 = nothing, since the position was set
         self.source = Source()
 
     @property
@@ -130,6 +132,11 @@ class Cursor:
         self.generation += 1
         self.buffered_bytes = 0
         self.is_fetching = False
+
+    def sought(self, offset: int) -> None:
+        """The caller goes on from there, whatever was read before."""
+        self.seek(offset)
+        self.last_leader_epoch = self.fetch_epoch = self.lost_from = -1
 
     def unset(self) -> None:
         """The position must be looked up again."""

@@ -173,7 +173,7 @@ class Holding:
         assert self._is_claimed, "rule 5"
         self._ids = ids
 
-    def committed(self, met: Met, next_offset: int, leader_epoch: int = -1) -> None:
+    def committed(self, met: Met, next_offset: int, leader_epoch: int) -> None:
         """The work of the record was committed, or that it is a copy, with its id and this offset."""
         self._kept = Kept(next_offset, self.kept.fencing, leader_epoch)
         if self._ids is not None:

@@ -94,8 +94,8 @@ def member(item: co.GroupMember) -> Member:
 
 
 def offset_value(item: co.OffsetEntry) -> OffsetValue:
-    """Returns the value of one offset entry. A caller that leaves the epoch out knows none."""
-    leader_epoch = item.leader_epoch if item.epoch_known or item.leader_epoch > 0 else -1
+    """Returns the value of one offset entry. A caller that does not say that it knows the epoch knows none."""
+    leader_epoch = item.leader_epoch if item.epoch_known else -1
     return OffsetValue(item.topic_id, item.topic, item.partition, item.offset, leader_epoch, item.metadata)
 
 

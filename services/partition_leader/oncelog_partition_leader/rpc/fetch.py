@@ -363,7 +363,7 @@ def _limit(request: pb.FetchRequest, answer: pb.FetchedPartition) -> int:
 
 
 def _check_position(readable: Readable, item: pb.FetchPartition) -> None:
-    if item.HasField("read_epoch"):
+    if item.HasField("read_epoch") and item.read_epoch >= 0:
         readable.check_read(item.fetch_offset, item.read_epoch)
     readable.check_offset(item.fetch_offset)
 

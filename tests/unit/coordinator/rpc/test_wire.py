@@ -50,9 +50,9 @@ def test_a_simple_group_may_leave_the_epoch_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epoch", "is_known", "kept"), [(0, False, -1), (0, True, 0), (4, False, 4), (4, True, 4), (-1, False, -1)]
+    ("epoch", "is_known", "kept"), [(0, False, -1), (0, True, 0), (4, False, -1), (4, True, 4), (-1, False, -1)]
 )
-def test_an_epoch_that_was_left_out_is_unknown_and_not_the_first_one(epoch: int, is_known: bool, kept: int) -> None:
+def test_an_epoch_counts_when_the_commit_says_that_it_is_known(epoch: int, is_known: bool, kept: int) -> None:
     entry = co.OffsetEntry(topic_id=TOPIC, topic="t", offset=5, leader_epoch=epoch, epoch_known=is_known)
     value = wire.offset_value(entry)
     assert value.leader_epoch == kept

@@ -75,6 +75,13 @@ class ArrowReader:
             rows = await self._read_towards(cursor, wait_ms, include_headers)
             if self._fetcher.cursors.get(cursor.partition) is not cursor:
                 raise created_again(*cursor.partition)
+            if 0 <= cursor.lost_from < before:
+                raise errors.OffsetOutOfRangeError(
+                    "records of the range were lost while it was read: what takes their places begins at `lost_from`",
+                    partition=cursor.partition,
+                    lost_from=cursor.lost_from,
+                )
+            cursor.lost_from = -1  # none of those that were given
             if rows is not None:
                 within = _below(rows, end)
                 if within.num_rows:

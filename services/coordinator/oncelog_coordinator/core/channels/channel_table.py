@@ -3,7 +3,7 @@
 Rule 1: the newest leader epoch that has asked is noted before it is answered, and older leaders are refused from then on. So a
         new leader knows all that an older one was confirmed (docs/internals/channels.md#how-the-state-survives).
 Rule 2: writes of a partition are numbered; only the next one is applied, and a copy is answered. What is settled is a union,
-        and `settled_before` never goes back but by a seek.
+        and `settled_before` never goes back but by a seek, or where the log has lost records.
 Rule 3: acknowledgements of a transaction are pending under (producer id, n) until the marker comes. They are taken from the
         newest leader, since the newest seek, and while the transaction is open in this group (`Transactions`).
 Rule 4: every append is bounded: what a marker will write is bounded when the acknowledgements come, and what counts no more is

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, NotRequired, TypedDict
+from typing import Any, Final, NamedTuple, NotRequired, TypeAlias, TypedDict
 
 from oncelog.core.malformed import MALFORMED
 from oncelog.errors import CorruptMessageError
@@ -63,14 +63,25 @@ def parse_offset_key(key: str) -> tuple[str, PartitionId] | None:
     return group_id, PartitionId(topic_id, int(partition))
 
 
+ValueForm: TypeAlias = tuple[str, str, int, int, int, str]
+"""The fields of an `OffsetValue`."""
+
+
+def _value_of(form: ValueForm, *, epoch_known: bool) -> OffsetValue:
+    """Builds a value. Versions that do not write `epoch_known` took any epoch, also one that a caller had left out."""
+    value = OffsetValue(*form)
+    return value if epoch_known else value._replace(leader_epoch=-1)
+
+
 class CommittedForm(TypedDict):
-    """The JSON of a `CommittedOffset`; `value` and `writer` are the fields of `OffsetValue` and `Writer`."""
+    """The JSON of a `CommittedOffset`; `writer` has the fields of `Writer`."""
 
     group: str
-    value: tuple[str, str, int, int, int, str]
+    value: ValueForm
     order: int
     writer: tuple[str, int, int]
     committed_ms: int
+    epoch_known: NotRequired[bool]
 
 
 class PendingForm(TypedDict):
@@ -83,7 +94,8 @@ class PendingForm(TypedDict):
     shard: int
     sequence: int
     since_ms: int
-    offsets: list[tuple[tuple[str, str, int, int, int, str], int]]
+    offsets: list[tuple[ValueForm, int]]
+    epoch_known: NotRequired[bool]
 
 
 class EndedForm(TypedDict):
@@ -121,6 +133,7 @@ class CommittedOffset:
                 "order": self.order,
                 "writer": list(self.writer),
                 "committed_ms": self.committed_ms,
+                "epoch_known": True,
             }
         )
 
@@ -129,7 +142,7 @@ class CommittedOffset:
         """Builds the record from what `parse` returned."""
         return CommittedOffset(
             value["group"],
-            OffsetValue(*value["value"]),
+            _value_of(value["value"], epoch_known=value.get("epoch_known", False)),
             value["order"],
             Writer(*value["writer"]),
             value["committed_ms"],
@@ -179,12 +192,14 @@ class PendingOffsets:
                 "sequence": self.sequence,
                 "since_ms": self.since_ms,
                 "offsets": [[list(item.value), item.order] for item in self.offsets],
+                "epoch_known": True,
             }
         )
 
     @staticmethod
     def decode(value: PendingForm) -> PendingOffsets:
         """Builds the record from what `parse` returned."""
+        epoch_known = value.get("epoch_known", False)
         return PendingOffsets(
             group_id=value["group"],
             txn_producer_id=value["pid"],
@@ -193,7 +208,9 @@ class PendingOffsets:
             txn_shard=value["shard"],
             sequence=value["sequence"],
             since_ms=value["since_ms"],
-            offsets=tuple(PendingOffset(OffsetValue(*item), order) for item, order in value["offsets"]),
+            offsets=tuple(
+                PendingOffset(_value_of(item, epoch_known=epoch_known), order) for item, order in value["offsets"]
+            ),
         )
 
 

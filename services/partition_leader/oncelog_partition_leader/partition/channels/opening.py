@@ -71,20 +71,31 @@ class Opening:
 
     async def delivery(self, channel: Channel) -> Delivery:
         """Returns the delivery. Raises `FencedLeaderEpochError` when a newer leader has opened the channel."""
+        stored = await self._remembered(channel)
+        end = self._end_of(stored)
+        delivery = Delivery(channel.options, stored, self._clock.monotonic_ms())
+        if stored.end > end:  # an older coordinator knows no other way to forget
+            self._tell_loss(stored, end)
+            delivery.seek(min(stored.settled_before, end))
+        return delivery
+
+    async def _remembered(self, channel: Channel) -> Stored:
+        """Returns what is remembered, once no write of an earlier attempt can change it, and nothing of it is lost.
+
+        While a loss shows, an earlier attempt has written nothing, and has at most sent the write that forgets it: either of
+        the two may count. A write that says nothing new would hide the loss, since it is of this epoch.
+        """
         reply = await self._read()
-        if not reply.known or self._beginning is Beginning.AGAIN:
+        stored = stored_of(reply, self._clock.now_ms())
+        shows_loss = stored.written_epoch != NOT_KNOWN and stored.end > self._end_of(stored)
+        if not reply.known or (self._beginning is Beginning.AGAIN and not shows_loss):
             before = reply.settled_before if reply.known else self._start(channel)
             write = Write(reply.write_no + 1, before, (), ())
             await self._write(write_request(self._place, write, self._clock.now_ms()))
-            reply = await self._read()
-        stored = stored_of(reply, self._clock.now_ms())
-        end = self._end_of(stored)
-        if stored.end > end:
+            stored = stored_of(await self._read(), self._clock.now_ms())
+        while stored.written_epoch != NOT_KNOWN and stored.end > (end := self._end_of(stored)):
             stored = await self._without_lost(stored, end)
-        delivery = Delivery(channel.options, stored, self._clock.monotonic_ms())
-        if stored.end > end:
-            delivery.seek(min(stored.settled_before, end))  # an older coordinator knows no other way to forget
-        return delivery
+        return stored
 
     async def _read(self) -> co.OpenChannelPartitionReply:
         return await self._until_done(lambda: self._coordinators.open(self._place.opening()))
@@ -113,6 +124,11 @@ class Opening:
 
     async def _without_lost(self, stored: Stored, end: int) -> Stored:
         """Returns what is remembered without the records that the log has lost (rule 4)."""
+        self._tell_loss(stored, end)
+        await self._write(forget_request(self._place, stored.write_no + 1, end))
+        return stored_of(await self._read(), self._clock.now_ms())
+
+    def _tell_loss(self, stored: Stored, end: int) -> None:
         _log.error(
             "%s: the log has what was written before offset %d, and the channel remembers more (before %d): records were lost; "
             "those that take their places are delivered",
@@ -120,8 +136,6 @@ class Opening:
             end,
             stored.end,
         )
-        await self._write(forget_request(self._place, stored.write_no + 1, end))
-        return stored_of(await self._read(), self._clock.now_ms())
 
     async def _until_done(self, call: Callable[[], Awaitable[T]]) -> T:
         tries = 0

@@ -19,7 +19,7 @@ class PauseClock:
         self._cluster_now_ms = cluster_now_ms
 
     def now_ms(self) -> int:
-        """Returns the time of most brokers' clocks; that of this one while too few are known."""
+        """Returns the time of most brokers' clocks; that of this one while too few are known, as just after its start."""
         return self._cluster_now_ms() or self._own.now_ms()
 
     def monotonic_ms(self) -> int:

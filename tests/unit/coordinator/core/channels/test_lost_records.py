@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from oncelog_coordinator.core.channels.channel_records import Retry
 from oncelog_coordinator.core.channels.offset_ranges import BLOCK
 from oncelog_coordinator.core.limits import Limits
@@ -56,6 +58,21 @@ def test_acknowledgements_of_lost_records_do_not_count_when_their_transaction_co
     assert outcome(here.open()) == (0, {2, 3, 4})
 
 
+@pytest.mark.parametrize("blocks", [3, 200])
+def test_what_was_passed_and_not_removed_yet_does_not_count_again(blocks: int) -> None:
+    here = led()
+    here.write(0, (1, blocks * BLOCK + 10))
+    here.ack(1, (0, 0))
+    here.mark(1, commit=True)
+    assert here.state is not None
+    assert here.state.outdated, "a marker removes none of the blocks that it passes"
+    here.write(0, forget_from=BLOCK + 5)
+    assert outcome(here.open()) == (BLOCK + 5, set())
+    here.groups.fail_over()
+    here.groups.table.check()
+    assert outcome(here.open()) == (BLOCK + 5, set())
+
+
 def test_a_copy_forgets_nothing_that_was_settled_since() -> None:
     here = led()
     here.write(0, (1, 8))
@@ -71,9 +88,11 @@ def test_it_is_one_small_append_however_much_is_forgotten() -> None:
     here.write(0, *((n, n) for n in range(1, 1_000_000, 101)))
     for at in range(0, 100_000, 10_000):
         here.write(0, retried=tuple(Retry(n * 10 + 2, 1, 1_700_000_000_000) for n in range(at, at + 10_000)))
+    for n in range(1, 6):
+        here.ack(n, *((at, at) for at in range(1_000_000 + n, 1_010_000, 2)), pid=n)
     at = len(here.groups.log)
     here.write(0, forget_from=500)
-    assert sum(len(key) + len(data or b"") for key, data in here.groups.log[at:]) < 1 << 20
+    assert sum(len(key) + len(data or b"") for key, data in here.groups.log[at:]) < 4 << 20
     settled = {1, 102, 203, 304, 405}
     assert outcome(here.open()) == (0, settled)
     assert sorted(retried(here.open())) == [n for n in range(2, 500, 10) if n not in settled]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from oncelog import errors
 from oncelog_runtime.metadata.channel_values import START_LATEST
-from tests.unit.partition_leader.channel_world import CHANNEL_ID, ChannelWorld, channel, play, said
+from tests.unit.partition_leader.channel_world import CHANNEL_ID, ChannelWorld, KeptState, channel, play, said
 
 
 def test_a_channel_begins_at_the_beginning_of_the_log() -> None:
@@ -130,6 +131,62 @@ def test_what_was_written_in_the_places_of_lost_records_is_delivered(caplog: pyt
 
     play(scenario)
     assert "records were lost" in caplog.text
+
+
+async def lose_the_end(world: ChannelWorld) -> KeptState:
+    """The log had five records in epoch 3, of which two are left; the leader of epoch 5 has written on."""
+    kept = world.coordinator.of()
+    kept.known, kept.settled_before, kept.settled, kept.write_no = True, 1, {2, 3, 4}, 3
+    kept.written_epoch = 3
+    await world.lead(epoch=3)
+    await world.send(b"a", b"b")
+    await world.lead(epoch=5)
+    await world.send(*(b"%d" % n for n in range(2, 9)))
+    return kept
+
+
+AFTER_THE_LOSS = [b"b", *(b"%d" % n for n in range(2, 9))]
+
+
+def test_a_loss_shows_in_a_second_opening_too() -> None:
+    """The first one ended before anything was forgotten."""
+
+    async def scenario(world: ChannelWorld) -> None:
+        kept = await lose_the_end(world)
+        world.coordinator.gate.clear()
+        world.put(channel())
+        await asyncio.sleep(0.1)
+        world.led.give_up()
+        world.coordinator.gate.set()
+        await asyncio.sleep(3)
+        assert await world.values(max_wait_ms=1_000) == AFTER_THE_LOSS
+        assert kept.settled == set()
+
+    play(scenario)
+
+
+def test_a_write_that_forgets_may_come_twice_from_two_openings(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        kept = await lose_the_end(world)
+        real, held = world.coordinator.serve, []
+
+        async def serve(method: str, request: Any) -> Any:
+            if method == "write" and request.HasField("forget_from") and not held:
+                held.append(request)
+                await asyncio.Event().wait()
+            return await real(method, request)
+
+        monkeypatch.setattr(world.coordinator, "serve", serve)
+        world.put(channel())
+        await asyncio.sleep(0.2)
+        assert held
+        world.host.around.standstill.over()
+        await asyncio.sleep(3)
+        await real("write", held[0])
+        assert await world.values(max_wait_ms=1_000) == AFTER_THE_LOSS
+        assert kept.settled == set()
+
+    play(scenario)
 
 
 def test_what_was_settled_and_is_still_there_does_not_come_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -195,6 +195,48 @@ def test_a_position_that_the_caller_gave_says_nothing_of_what_was_read(cluster: 
             consumer.seek(P0, 4)
             assert values(await consumer.getmany(timeout_ms=2_000)) == [b"4"]
 
+
+def test_a_position_before_what_was_read_is_taken_as_it_is_too(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(auto_offset_reset="none") as consumer:
+            await consumer.assign([P0])
+            consumer.seek(P0, 0)
+            await consumer.getmany(timeout_ms=100)
+            cluster.loses_from(2)
+            consumer.seek(P0, 4)
+            assert values(await consumer.getmany(timeout_ms=2_000)) == [b"4"]
+
+    cluster.run(work)
+
+
+def test_a_range_that_loses_what_was_given_is_an_error(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(**EARLIEST) as consumer:
+            found: list[int] = []
+
+            async def read() -> None:
+                async for rows in consumer.read_range(P0, 0, 8, timeout_ms=3_000):
+                    found.extend(rows.column("offset").to_pylist())
+
+            reading = asyncio.ensure_future(read())
+            await asyncio.sleep(0.5)
+            cluster.loses_from(3)
+            with pytest.raises(errors.OffsetOutOfRangeError) as lost:
+                await reading
+            assert lost.value.context["lost_from"] == "3"
+            assert found == [0, 1, 2, 3, 4]
+
+    cluster.run(work)
+
+
+def test_a_reader_that_has_read_nothing_yet_goes_on_where_a_loss_begins(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer() as consumer:
+            await consumer.assign([P0])
+            assert await consumer.position(P0) == 5, "latest is the default"
+            cluster.loses_from(3)
+            assert values(await consumer.getmany(timeout_ms=2_000)) == [b"3", b"4"]
+
     cluster.run(work)
 
 

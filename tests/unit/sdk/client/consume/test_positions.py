@@ -12,7 +12,7 @@ from oncelog.client.consume.fetched_records import Records
 from oncelog.types import TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
 from tests.unit.sdk.client.consume.grouped import group_of
-from tests.unit.sdk.client.fake_cluster import BROKERS, FakeCluster
+from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC_ID, FakeCluster
 from tests.unit.sdk.client.reading import EARLIEST, P0, P1, append, values
 
 
@@ -250,6 +250,17 @@ def test_a_group_goes_on_where_a_loss_begins(cluster: FakeCluster) -> None:
                 await consumer.commit({P0: 4})
             async with group_of(client) as consumer:
                 assert values(await consumer.getmany(timeout_ms=2_000)) == [b"4"]
+
+    cluster.run(work)
+
+
+def test_a_partition_that_stays_assigned_keeps_the_epoch_of_its_position(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, group_of(client) as consumer:
+            await consumer.getmany(timeout_ms=100)
+            await consumer.assign([P0])
+            await consumer.commit()
+            assert cluster.offset_epochs[TOPIC_ID, 0] == 0
 
     cluster.run(work)
 

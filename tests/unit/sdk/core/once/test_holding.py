@@ -49,7 +49,7 @@ def test_the_steps_come_in_order_and_once() -> None:
     assert made.step(met(5, "a")) == ReadBack(NOW_MS - TTL_MS)
     made.read_back(RememberedIds(TTL_MS))
     assert made.step(met(5, "a")) == Begin(8)
-    made.committed(met(5, "a"), 6)
+    made.committed(met(5, "a"), 6, -1)
     assert made.step(met(6, "b")) == Begin(8)
 
 
@@ -102,14 +102,14 @@ def test_a_claim_keeps_the_epoch_in_which_was_read() -> None:
 def test_a_copy_is_a_record_whose_id_is_known() -> None:
     made = holding(5, "a")
     assert made.step(met(5, "a")) == Copy()
-    made.committed(met(5, "a"), 6)
+    made.committed(met(5, "a"), 6, -1)
     assert made.kept == Kept(6, 8)
     assert made.step(met(6, "a", now_ms=NOW_MS + TTL_MS)) == Begin(8), "after its time it is a new record"
 
 
 def test_what_is_done_here_is_remembered() -> None:
     made = holding(5)
-    made.committed(met(5, "a"), 8)
+    made.committed(met(5, "a"), 8, -1)
     assert made.kept == Kept(8, 8)
     assert made.step(met(8, "a")) == Copy()
     assert made.step(met(7)) == Done(8)
