@@ -49,7 +49,8 @@ def test_groups_are_listed_by_name(cluster: FakeCluster) -> None:
 
 def test_a_group_is_described_with_offsets_that_wait_for_a_transaction(cluster: FakeCluster) -> None:
     reply = co.DescribeGroupReply(group=listing("g", offsets=1))
-    entry = co.OffsetEntry(topic=TOPIC, topic_id=TOPIC_ID, partition=1, offset=7, leader_epoch=2, metadata="note")
+    place = {"topic": TOPIC, "topic_id": TOPIC_ID, "partition": 1}
+    entry = co.OffsetEntry(**place, offset=7, leader_epoch=2, epoch_known=True, metadata="note")
     reply.offsets.add(offset=entry, committed_ms=5, member_id="m")
     pending = reply.pending.add(txn_producer_id=1, txn_no=9, txn_shard=0, since_ms=4)
     pending.offsets.add(topic_id="0d" * 16, partition=0, offset=3)
