@@ -19,6 +19,8 @@ BEFORE: Final = range(30)
 """These are there before the lights go out."""
 AFTER: Final = range(30, 50)
 """These are written afterwards."""
+_LIMIT_S: Final = 900
+"""Of virtual time, for all of it."""
 
 
 async def write(client: Client, values: range) -> None:
@@ -62,15 +64,16 @@ async def through(
     Returns the values that are in the log in the end.
     """
     random = cluster.world.random("losses")
-    await write(client, BEFORE)
-    await asyncio.sleep(random.random() * 0.3)
-    await before()
-    writing = asyncio.ensure_future(write(client, AFTER))
-    await lights_out(cluster, away_s=5 * random.random())
-    await writing
-    await cluster.healthy()
-    await after()
-    left = await values_in(client)
+    async with asyncio.timeout(_LIMIT_S):
+        await write(client, BEFORE)
+        await asyncio.sleep(random.random() * 0.3)
+        await before()
+        writing = asyncio.ensure_future(write(client, AFTER))
+        await lights_out(cluster, away_s=5 * random.random())
+        await writing
+        await cluster.healthy()
+        await after()
+        left = await values_in(client)
     assert {*AFTER} <= left
     assert not {*BEFORE} <= left, "each of these seeds loses records, or it would show nothing"
     return left

@@ -21,7 +21,7 @@ Rule 5: ids are read back after the claim. Every transaction of a worker before 
         such a worker begins later is refused.
 Rule 6: a disaster may take records that were done, and their offsets are given out again. So a `Done` that rests on what was
         known before is no answer yet: look once more, at the coordinator and at the log. `looked` takes the offset no higher
-        than where the leader epoch ends in which was read.
+        than where the leader epoch ends in which those records were read.
 """
 
 from __future__ import annotations
