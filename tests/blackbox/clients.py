@@ -17,7 +17,7 @@ from tests.blackbox.host import HarnessError
 from tests.blackbox.load import ROLES
 
 Spawn = Callable[..., "subprocess.Popen[bytes]"]
-_LAST: Final = ("readers", "copiers")
+_LAST: Final = ("readers", "copiers", "workers")
 """They end when all others have ended, at the end of everything."""
 _END_S: Final = 150.0
 _BEGIN_S: Final = 180.0

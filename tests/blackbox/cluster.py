@@ -68,7 +68,7 @@ class BlackBox:
     coordinators: int = 2
     allocators: int = 2
     etcds: int = 3
-    clients: int = 5
+    clients: int = 6
     is_real: bool = True
     plant: str = ""
     nodes: dict[str, Node] = field(default_factory=dict)

@@ -17,6 +17,8 @@ from typing import Any, Final
 from oncelog import errors
 from oncelog.core.batch.header import HEADER_BYTES, PREFIX_BYTES, read_header
 from oncelog.sync import Client
+from tests.blackbox.channel_judging import anomalies_of_channels, without_cancelled
+from tests.blackbox.round_topics import RoundTopics
 from tests.simulation.checker import check
 from tests.simulation.copier import differences
 from tests.simulation.history import History, Key, Operation, Records, Status
@@ -24,8 +26,10 @@ from tests.simulation.history import History, Key, Operation, Records, Status
 SETTLE_S: Final = 30.0
 _READ_S: Final = 90.0
 _TRANSFER_S: Final = 20.0
-_MUST_SUCCEED: Final = ("send", "txn", "poll")
+_MUST_SUCCEED: Final = ("send", "txn", "poll", "ack", "txn-ack", "later")
 _SENDING: Final = ("send", "txn")
+_WATCHED: Final = (*_SENDING, "ack")
+"""Kinds whose pauses are told."""
 _FOLLOWING: Final = ("poll", "peek")
 NO_PROOF: Final = frozenset(
     ("client-hangs", "client-died", "no-success", "not-healthy", "not-live", "not-led", "not-readable")
@@ -60,6 +64,8 @@ class Round:
     settled_s: float = 0.0
     lag_s: float = 0.0
     """The longest time from the acknowledgement of a send to the first poll that returned it."""
+    late_s: float = 0.0
+    """The longest time from when a delayed record was due to when a worker had it."""
     pauses_s: dict[str, float] = field(default_factory=dict)
     """By kind of operation: the longest time in which none succeeded."""
     pause_after: dict[str, float] = field(default_factory=dict)
@@ -222,20 +228,22 @@ def _own_difference(one: dict[int, bytes], other: dict[int, bytes]) -> str:
 # ---------------------------------------------------------------- the history
 
 
-def anomalies(history: History, final: Mapping[Key, Records], copies: tuple[str, str]) -> list[str]:
-    """Everything that the checker finds, and a copy that is not its source."""
-    judged = {key: records for key, records in final.items() if key[0] != copies[1]}
-    found = [str(anomaly) for anomaly in check(history, judged)]
-    found += [f"copy-differs: {text}" for text in differences(dict(final), dict(final), copies)]
+def anomalies(history: History, final: Mapping[Key, Records], topics: RoundTopics) -> list[str]:
+    """Everything that the checkers find, and a copy that is not its source."""
+    own = {topics.later, *(topic.name for topic in topics.written)}
+    judged = {key: records for key, records in final.items() if key[0] in own}
+    found = [str(anomaly) for anomaly in check(without_cancelled(history), judged)]
+    found += [f"copy-differs: {text}" for text in differences(dict(final), dict(final), (topics.work, topics.copy))]
+    found += anomalies_of_channels(history, final, topics)
     did = {operation.kind for operation in history.operations if operation.status is Status.OK}
     found += [f"no-success: no {kind} succeeded" for kind in _MUST_SUCCEED if kind not in did]
     return found
 
 
-def anomalies_of_reads(history: History) -> list[str]:
+def anomalies_of_reads(history: History, topics: RoundTopics) -> list[str]:
     """What a round shows whose final read was never done: all but what needs it to be known."""
-    final: dict[Key, Records] = {}
-    return [str(anomaly) for anomaly in check(history, final) if anomaly.name not in _NEED_FINAL]
+    found = [str(anomaly) for anomaly in check(without_cancelled(history), {}) if anomaly.name not in _NEED_FINAL]
+    return found + anomalies_of_channels(history, {}, topics)
 
 
 def proofs(anomalies: Iterable[str]) -> list[str]:
@@ -261,7 +269,7 @@ def counted(history: History) -> Counter[str]:
 def pauses(history: History, begin_ms: int, end_ms: int) -> dict[str, float]:
     """By kind: the longest time between two successes, in seconds, beginning and end of the load included."""
     return {
-        kind: max((b - a for a, b in _gaps(history, (kind,), begin_ms, end_ms)), default=0) / 1000 for kind in _SENDING
+        kind: max((b - a for a, b in _gaps(history, (kind,), begin_ms, end_ms)), default=0) / 1000 for kind in _WATCHED
     }
 
 

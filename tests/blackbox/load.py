@@ -2,8 +2,8 @@
 
     python -m tests.blackbox.load --servers A:1,B:1 --role senders --life 7 --round 3 --journal FILE
 
-Rule 1: SIGUSR1 ends it: writers end after what they are doing; readers and copiers after they have reached the end of
-        everything, which stands still by then.
+Rule 1: SIGUSR1 ends it: writers end after what they are doing; readers, copiers and workers after they have reached the end
+        of everything, which stands still by then.
 Rule 2: a killed process is replaced by another life, whose transactional ids are the same: the old ones are fenced.
 Rule 3: each round has topics of its own.
 Rule 4: what limits it is the cluster: a process has many operations under way, so that a slow machine has no idle clients.
@@ -22,16 +22,19 @@ from typing import Any, Final
 
 import oncelog
 from oncelog import errors
+from tests.blackbox.channel_load import ChannelLoad
 from tests.blackbox.journal import JournaledHistory
+from tests.blackbox.later_load import LaterLoad
+from tests.blackbox.round_topics import KEYS, topics_of
 from tests.simulation.copier import HASTY, PATIENT, Copier
 from tests.simulation.history import Key, Operation, Status
 from tests.simulation.recorded import RETRY_S
-from tests.simulation.topics import COPY, PARTITIONS, WORK, SimTopic
+from tests.simulation.topics import WORK
 from tests.simulation.workload import Workload, hasty
 
-ROLES: Final = ("senders", "transactions", "readers", "copiers", "helpers")
-"""`helpers` are members of the copiers' group in a process of their own, so that partitions go to and from a process that is
-frozen, cut off or killed."""
+ROLES: Final = ("senders", "transactions", "readers", "copiers", "helpers", "workers")
+"""`helpers` are members of the copiers' group, and workers of the channels, in a process of their own: so partitions and
+records go to and from a process that is frozen, cut off or killed. `senders` send delayed records too."""
 _PAUSE_MAX_S: Final = 0.08
 _BURST_MAX: Final = 64
 """Sends that one task has under way at the same time."""
@@ -39,18 +42,6 @@ _TASKS: Final = 6
 """Of one process that writes; the last of them gives up early."""
 _SNAPSHOOTERS: Final = 3
 _DRAIN_S: Final = 120.0
-_REPLICAS: Final = 3
-
-
-def topics_of(number: str) -> list[SimTopic]:
-    """The topics of a round. Everything is on disk before it is acknowledged, so a power cut is no loss."""
-    base = {"min.insync.replicas": "2", "flush.mode": "fsync", "segment.bytes": "65536", "max.message.bytes": "65536"}
-    rolling = base | {"segment.bytes": "2000", "max.message.bytes": "2000"}
-    return [
-        SimTopic(f"{WORK}-{number}", PARTITIONS, _REPLICAS, base, 6),
-        SimTopic(f"{COPY}-{number}", PARTITIONS, _REPLICAS, base, 0),
-        SimTopic(f"strict-{number}", 1, _REPLICAS, rolling, 1),
-    ]
 
 
 class _Network:
@@ -91,13 +82,14 @@ class BlackBoxLoad(Workload):
     """The simulation's load on a real cluster, with a journal for its history. `name` tells its processes from others."""
 
     def __init__(self, servers: str, name: str, life: int, number: str, journal: Path, seed: int = 0) -> None:
-        topics = topics_of(number)
-        super().__init__(_RealCluster(servers, f"{seed}:{name}:{life}"), topics)  # type: ignore[arg-type]
+        self.topics = topics_of(number)
+        super().__init__(_RealCluster(servers, f"{seed}:{name}:{life}"), self.topics.all)  # type: ignore[arg-type]
         self.history: JournaledHistory = JournaledHistory(journal, life)
         self.pause_max_s = _PAUSE_MAX_S
         self._servers = servers
         self._name = name
-        self._life = life
+        self._life_name = f"{name}/{life}"
+        """How the names of this life's tasks begin."""
         self._number = number
         self._random = Random(f"{seed}:{name}:{life}:own")
         self._ended = asyncio.Event()
@@ -115,6 +107,10 @@ class BlackBoxLoad(Workload):
         large = topic.startswith(WORK) and self._sizes.random() < 0.02
         return str(value).encode().ljust(self._sizes.randrange(8_000) if large else 0)
 
+    def record_key(self, topic: str, value: int) -> bytes | None:
+        """Jobs have one of a few keys."""
+        return b"%d" % (value % KEYS) if topic == self.topics.jobs else None
+
     def stop(self) -> None:
         """See rule 1."""
         self.stopping = True
@@ -124,11 +120,12 @@ class BlackBoxLoad(Workload):
 
     def tasks(self, role: str) -> list[Coroutine[Any, Any, None]]:
         """What a process of this role does at the same time."""
-        names = [f"{self._name}/{self._life}-{role}-{i}" for i in range(_TASKS)]
+        names = [f"{self._life_name}-{role}-{i}" for i in range(_TASKS)]
         *patient, last = names
         impatient = hasty(self._random)
         if role == "senders":
-            return [*map(self.sender, patient), self.sender(last, impatient)]
+            later = LaterLoad(self, self.topics, self._life_name, f"{self._name}-{self._number}-later")
+            return [*map(self.sender, patient), self.sender(last, impatient), *later.tasks()]
         if role == "transactions":
             ids = {name: f"{self._name}-{self._number}-{i}" for i, name in enumerate(names)}
             return [
@@ -138,9 +135,15 @@ class BlackBoxLoad(Workload):
         if role == "copiers":
             return [self._copy(is_last=True)]
         if role == "helpers":
-            return [self._copy(is_last=False)]
+            return [self._copy(is_last=False), *self._channels(is_last=False).tasks()]
+        if role == "workers":
+            return self._channels(is_last=True).tasks()
         follow = [self._follow(names[0], "poll"), self._follow(names[1], "peek")]
         return [*follow, *map(self.snapshooter, names[2 : 2 + _SNAPSHOOTERS])]
+
+    def _channels(self, *, is_last: bool) -> ChannelLoad:
+        """`is_last`: it takes what others leave behind."""
+        return ChannelLoad(self, self.topics, self._life_name, f"{self._name}-{self._number}-done", is_last=is_last)
 
     async def send_some(self, producer: Any, name: str, random: Random, count: int) -> None:
         """As in the simulation, and more of them at the same time."""
@@ -153,7 +156,7 @@ class BlackBoxLoad(Workload):
 
     async def _copy(self, *, is_last: bool) -> None:
         """`is_last`: who copies to where everything ends; others leave when they are asked to, and it takes what was theirs."""
-        source, target = f"{WORK}-{self._number}", f"{COPY}-{self._number}"
+        source, target = self.topics.work, self.topics.copy
         name, group = f"{self._name}-{self._number}", f"copiers-{self._number}"
         copier = Copier(self, source, target, name, group, (PATIENT, HASTY))
         running = asyncio.create_task(copier.main())

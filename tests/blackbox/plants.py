@@ -1,7 +1,7 @@
 """Bugs for the harness to find: rules that are taken out of the processes of a torture, beside those of the simulation.
 
 Rule 1: a plant changes a process as it starts, through `tests.blackbox.wrapped`; production code knows nothing of it.
-Rule 2: `HUNTED` names twelve, each with the faults under which it shows; `--hunt` runs them one by one and tells the score.
+Rule 2: `HUNTED` names eighteen, each with the faults under which it shows; `--hunt` runs them one by one and tells the score.
 Rule 3: a rule is hunted when its absence can be seen from outside. One behind which another guard stands is not: a marker
         that is never sent again is replaced when the leader asks for it, and what is acknowledged below
         min_insync_replicas is lost only by a second loss, which the promise does not cover.
@@ -49,6 +49,12 @@ HUNTED: Final[Mapping[str, str]] = {
     "unconfirmed-end": "freeze,partition-ring,partition-majority,partition-one-way",
     "group-commit-unfenced": "freeze-client",
     "no-scrub": "flip",
+    "channel-ack-left-out": "kill,kill-all",
+    "channel-confirmed-early": "kill,kill-all,freeze",
+    "channel-key-overtaken": "kill",
+    "delay-early": "kill",
+    "delay-cancel-ignored": "kill",
+    "delay-forgotten-by-the-next": "kill,kill-all",
 }
 """Plant -> faults under which it shows."""
 

@@ -73,6 +73,7 @@ class Report:
         yield f"healthy    after {last.healthy_s:.1f} s at the worst: {last.waited_for or '-'}"
         yield f"settled    LSO = high watermark after {_worst(one.settled_s for one in self.rounds):.1f} s at the worst"
         yield f"read       {_worst(one.lag_s for one in self.rounds):.1f} s after its acknowledgement at the worst"
+        yield f"delayed    {_worst(one.late_s for one in self.rounds):.1f} s late at a worker at the worst"
         stall_s = _worst(one.stall_s for one in self.rounds)
         yield f"machine    gave the harness itself no processor for {stall_s:.1f} s at the worst"
         for title, name in (("pause of", "pauses_s"), ("pause with", "pause_after")):

@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from oncelog.errors import OncelogError
-from oncelog.sync import Client
 from tests.blackbox import judging
+from tests.blackbox.channel_judging import worst_lateness_s
 from tests.blackbox.clients import Clients
 from tests.blackbox.host import HarnessError, Healthy, Interrupted, NotHealthy
 from tests.blackbox.journal import read_journals
 from tests.blackbox.judging import Round
-from tests.blackbox.load import topics_of
 from tests.blackbox.plan import Fault
 from tests.blackbox.report import Report
+from tests.blackbox.round_topics import topics_of
 from tests.simulation.history import Key, Records
 
 _TICK_S: Final = 0.1
@@ -116,16 +116,9 @@ class Torture:
 
     def _round(self, one: Round, seconds: float) -> None:
         topics = topics_of(self.ground.round_name(one.number))
-        with Client(self.ground.servers) as client:
-            for topic in topics:
-                client.admin.create_topic(
-                    topic.name,
-                    partitions=topic.partitions,
-                    replication_factor=topic.replication_factor,
-                    config=topic.config,
-                )
-        self._prefixes += [f"{topic.name}-" for topic in topics]
-        self._replicas = min(topic.replication_factor for topic in topics)
+        topics.create(self.ground.servers)
+        self._prefixes += [f"{topic.name}-" for topic in topics.all]
+        self._replicas = min(topic.replication_factor for topic in topics.all)
         clients = self.ground.clients(one.number)
         self.ground.before_round(clients)
         self.say(f"round {one.number} begins")
@@ -147,16 +140,17 @@ class Torture:
             one.succeeded = judging.succeeded(history, began_ms, ended_ms)
             one.errors.update(f"{error['kind']} {error['name']}" for error in errors)
             if not is_whole:
-                one.anomalies += judging.anomalies_of_reads(history)
+                one.anomalies += judging.anomalies_of_reads(history, topics)
         one.pauses_s = judging.pauses(history, began_ms, ended_ms)
         one.lag_s = judging.worst_lag_s(history)
+        one.late_s = worst_lateness_s(history, topics)
         one.pause_after = judging.pauses_by_fault(history, began_ms, ended_ms, harmed)
         try:
-            final = self._read(one, [key for topic in topics for key in topic.keys])
+            final = self._read(one, topics.keys)
         except (HarnessError, OncelogError, TimeoutError):
-            one.anomalies += judging.anomalies_of_reads(history)
+            one.anomalies += judging.anomalies_of_reads(history, topics)
             raise
-        one.anomalies += judging.anomalies(history, final, (topics[0].name, topics[1].name))
+        one.anomalies += judging.anomalies(history, final, topics)
         self._finals |= final
 
     def bring_in_order(self, one: Round, clients: Clients) -> None:
@@ -170,11 +164,11 @@ class Torture:
         after = self._healthy(one)
         one.healthy_s, one.waited_for = before.seconds + after.seconds, after.waited_for or before.waited_for
         self.say(f"round {one.number}: healthy after {one.healthy_s:.1f} s: {one.waited_for or '-'}")
-        names = [topic.name for topic in topics_of(self.ground.round_name(one.number))]
+        topics = topics_of(self.ground.round_name(one.number))
         one.anomalies += clients.end_writers()
         began = time.monotonic()
         try:
-            judging.settled(self.ground.servers, names)
+            judging.settled(self.ground.servers, [topics.copy, *(topic.name for topic in topics.written)])
         except TimeoutError as error:
             one.anomalies.append(str(error))
         one.settled_s = time.monotonic() - began

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from oncelog import errors
 from oncelog.client.client import Client
-from tests.simulation.channel_judge import ACK_WAIT_MS, Judge, now_s, settle
+from tests.simulation.channel_judge import ACK_WAIT_MS, Delivery, Judge, now_s, settle
 from tests.simulation.recorded import RETRY_S
 from tests.simulation.workload import PATIENT, Workload, final_read
 
@@ -94,7 +94,7 @@ class ChannelWork:
                 while now_s() < ends_s and not self._workload.stopping:
                     messages = await worker.getmany(timeout_ms=300)
                     for message in messages:
-                        self.judge.handed_out(name, message)
+                        self.judge.handed_out(name, Delivery.of(message))
                     for message in messages:
                         await settle(message, self.judge, random, name)
             finally:
@@ -128,7 +128,7 @@ class ChannelWork:
         found = await final_read(self._workload.cluster, keys)
         copies = Counter(value for key in keys if key[0] == COPIES for _, value in found[key])
         self.judge.letters.update(value for key in keys if key[0] == LETTERS for _, value in found[key])
-        return [*self.judge.anomalies, *self._lost(), *self._copied(copies)]
+        return [*self.judge.anomalies, *self.judge.lost(), *self.judge.wrong_copies(copies)]
 
     async def _copy_rest(self, client: Client) -> None:
         async with (
@@ -146,29 +146,11 @@ class ChannelWork:
                 messages = await worker.getmany(timeout_ms=1_000)
                 silence = 0 if messages else silence + 1
                 for message in messages:
-                    self.judge.handed_out("last", message)
+                    self.judge.handed_out("last", Delivery.of(message))
                 if messages:
                     await worker.ack(messages)
                 for message in messages:
-                    self.judge.acknowledged(int(message.value or b"0"))
-
-    def _lost(self) -> list[str]:
-        """Rule 1."""
-        judge = self.judge
-        lost = judge.written - {*judge.acknowledged_s} - judge.letters - judge.said
-        texts = [f"lost-in-channel: {value} was written, and nobody has done it" for value in sorted(lost)]
-        unwritten = judge.dead - judge.letters
-        return texts + [f"lost-letter: {value} was rejected, and is in no letter" for value in sorted(unwritten)]
-
-    def _copied(self, copies: Counter[int]) -> list[str]:
-        """Rule 3."""
-        lost = self.judge.written - {*copies}
-        strange = {*copies} - self.judge.perhaps_written
-        return [
-            *(f"lost-copy: {value}" for value in sorted(lost)),
-            *(f"copied-twice: {value}" for value, times in sorted(copies.items()) if times > 1),
-            *(f"copied-from-nowhere: {value}" for value in sorted(strange)),
-        ]
+                    self.judge.acknowledged("last", Delivery.of(message))
 
     async def after_dark(self) -> list[str]:
         """Rule 4."""

@@ -29,7 +29,7 @@ class Status(enum.Enum):
 
 @dataclass(slots=True)
 class Operation:
-    """One send, transaction, batch or poll of one process. Times are virtual milliseconds.
+    """One send, transaction, batch, poll, or delivery of a record to a worker. Times are virtual milliseconds.
 
     `began` and `ended` number the beginnings and ends of all operations: what happened within a millisecond has an order.
     """
@@ -54,6 +54,13 @@ class Operation:
     """Of a transaction: the moment in which its commit was asked for."""
     is_visible: bool = False
     """Of a transaction: the answer to its commit said that every partition has its marker."""
+    held: tuple[int, int, int] | None = None
+    """Of a delivery by a channel: the epoch of the leader that gave the record, when the worker looked whether it is still its
+    own, and until when it is. Milliseconds of the clock that `moment` reads."""
+    due_ms: int = -1
+    """Of delayed records: when they are due, in milliseconds since 1970."""
+    about: Value = -1
+    """Of what is said of one record (an acknowledgement, a rejection, a NACK, the cancelling of a delayed one): its value."""
     cause: str = ""
 
     def is_ok_since(self, ms: int) -> bool:

@@ -105,7 +105,8 @@ class RecordedLoad(ABC):
         while True:
             ((topic, partition), value) = operation.writes[0]
             try:
-                metadata = await producer.send_and_wait(topic, value=self.payload(topic, value), partition=partition)
+                data, key = self.payload(topic, value), self.record_key(topic, value)
+                metadata = await producer.send_and_wait(topic, value=data, key=key, partition=partition)
             except errors.OncelogError as error:
                 if error.context.get("written") != "false" or self.may_come_late():
                     self.end(operation, Status.INFO, error)
@@ -123,6 +124,10 @@ class RecordedLoad(ABC):
     def payload(self, topic: str, value: Value) -> bytes:
         """The bytes of a record; a load may fill them up with blanks."""
         return encode(value)
+
+    def record_key(self, _topic: str, _value: Value) -> bytes | None:
+        """The key of a record; a load may give it one."""
+        return None
 
     def answered(self, operation: Operation, offset: int) -> None:
         """A send is OK, at this offset; -1: the leader no longer knows."""

@@ -16,7 +16,7 @@ from oncelog import errors
 from oncelog.client.client import Client
 from oncelog.client.work.worker import Worker
 from oncelog_runtime.sim.faults import FaultPlan
-from tests.simulation.channel_judge import ACK_WAIT_MS, Judge, now_s, settle
+from tests.simulation.channel_judge import ACK_WAIT_MS, Delivery, Judge, now_s, settle
 from tests.simulation.cluster import SimCluster
 from tests.simulation.test_sdk import BAD_NETWORK
 
@@ -47,7 +47,7 @@ async def work_for_a_while(worker: Worker, judge: Judge, random: Random, name: s
     while now_s() < ends_s and not over.is_set():
         messages = await worker.getmany(timeout_ms=300)
         for message in messages:
-            judge.handed_out(name, message)
+            judge.handed_out(name, Delivery.of(message))
         for message in messages:
             await settle(message, judge, random, name)
 
@@ -86,7 +86,7 @@ async def harm(cluster: SimCluster, random: Random, over: asyncio.Event) -> None
         await asyncio.sleep(1 + 4 * random.random())
         node = cluster.node(random.choice(names))
         if node.is_up and random.random() < 0.3:
-            node.pause(random.choice([500.0, 6_000.0]))
+            node.pause(random.choice([500.0, 1_050.0, 6_000.0]))
         elif node.is_up:
             node.kill()
             await asyncio.sleep(random.random() * 3)
@@ -101,11 +101,11 @@ async def drain(client: Client, judge: Judge) -> None:
             messages = await worker.getmany(timeout_ms=1_000)
             quiet = 0 if messages else quiet + 1
             for message in messages:
-                judge.handed_out("last", message)
+                judge.handed_out("last", Delivery.of(message))
             if messages:
                 await worker.ack(messages)
             for message in messages:
-                judge.acknowledged(int(message.value or b"0"))
+                judge.acknowledged("last", Delivery.of(message))
 
 
 async def read_letters(client: Client, judge: Judge) -> None:

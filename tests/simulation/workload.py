@@ -179,8 +179,8 @@ class Workload(RecordedLoad):
             self.named.append((id_, txn.txn_no, operation))
         sent: dict[Write, Any] = {}
         for (topic, partition), value in operation.writes:
-            record = self.payload(topic, value)
-            sent[(topic, partition), value] = await txn.send(topic, value=record, partition=partition)
+            record, key = self.payload(topic, value), self.record_key(topic, value)
+            sent[(topic, partition), value] = await txn.send(topic, value=record, key=key, partition=partition)
             if random.random() < 0.1:
                 await asyncio.sleep(random.random() * 2)
         return sent

@@ -23,6 +23,7 @@ from tests.blackbox.plan import KINDS, LOSSES, Fault, cuts, schedule
 from tests.blackbox.plants import HUNTED, plant_named
 from tests.blackbox.report import Report
 from tests.blackbox.rot import flip_in
+from tests.blackbox.round_topics import RoundTopics
 from tests.blackbox.torture import NotNow, Torture
 from tests.blackbox.wrapped import MovedClock
 from tests.simulation.copier import differences
@@ -146,9 +147,10 @@ def rounds_history() -> History:
 
 
 def test_a_run_in_which_nothing_succeeded_is_no_pass() -> None:
-    empty = {(name, p): [] for name in ("work", "copy") for p in range(3)}
-    found = judging.anomalies(History(), empty, ("work", "copy"))
-    assert found == [f"no-success: no {kind} succeeded" for kind in ("send", "txn", "poll")]
+    topics = RoundTopics("7")
+    found = judging.anomalies(History(), {key: [] for key in topics.keys}, topics)
+    kinds = ("send", "txn", "poll", "ack", "txn-ack", "later")
+    assert found == [f"no-success: no {kind} succeeded" for kind in kinds]
 
 
 def test_a_copy_that_lacks_a_value_is_named() -> None:
@@ -161,7 +163,7 @@ def test_a_copy_that_lacks_a_value_is_named() -> None:
 
 def test_pauses_are_times_without_success_and_belong_to_the_faults_of_that_time() -> None:
     history = rounds_history()
-    assert judging.pauses(history, 500, 7_000) == {"send": 5.0, "txn": 5.0}
+    assert judging.pauses(history, 500, 7_000) == {"send": 5.0, "txn": 5.0, "ack": 6.5}
     by_fault = judging.pauses_by_fault(history, 500, 7_000, [("kill", 3_000, 4_000), ("slow", 6_500, 6_600)])
     assert by_fault == {"kill": 4.0, "slow": 1.0}
 
@@ -323,7 +325,7 @@ class HealedGround:
         self._health = list(health)
 
     def round_name(self, number: int) -> str:
-        return f"r{number}"
+        return str(number)
 
     def heal_all(self) -> None:
         self.said.append("heal all")
@@ -390,8 +392,8 @@ def test_a_fault_of_ones_own_is_two_commands() -> None:
 # ---------------------------------------------------------------- planted bugs
 
 
-def test_twelve_plants_are_hunted_and_each_finds_what_it_changes() -> None:
-    assert len(HUNTED) == 12
+def test_eighteen_plants_are_hunted_and_each_finds_what_it_changes() -> None:
+    assert len(HUNTED) == 18
     for name, faults in HUNTED.items():
         assert command.chosen_faults(faults)
         with plant_named(name).planted():

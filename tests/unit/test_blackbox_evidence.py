@@ -25,12 +25,14 @@ from tests.blackbox.judging import Round
 from tests.blackbox.load import BlackBoxLoad
 from tests.blackbox.own_ground import OwnGround
 from tests.blackbox.report import Report
+from tests.blackbox.round_topics import RoundTopics
 from tests.blackbox.torture import Torture
 from tests.blackbox.wrapped import MovedClock, seen_file
 from tests.simulation.copier import Copier
 from tests.simulation.history import History, Key, Records, Status
 from tests.unit.test_blackbox import replica
 
+TOPICS = RoundTopics("7")
 WORK: Key = ("work", 0)
 
 # ---------------------------------------------------------------- faults
@@ -358,7 +360,7 @@ def test_without_a_final_read_what_was_read_is_judged_and_nothing_is_called_lost
     sent = history.invoke("s", "send", 3)
     sent.writes = [(WORK, 9)]
     history.complete(sent, Status.OK, 4)
-    assert [text.partition(":")[0] for text in judging.anomalies_of_reads(history)] == ["inconsistent-offsets"]
+    assert [text.partition(":")[0] for text in judging.anomalies_of_reads(history, TOPICS)] == ["inconsistent-offsets"]
 
 
 @dataclass

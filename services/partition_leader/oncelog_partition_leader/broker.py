@@ -23,12 +23,12 @@ from oncelog_partition_leader.log.data_dir.custody import Custody
 from oncelog_partition_leader.log.data_dir.forgotten_partitions import forgotten, held_logs
 from oncelog_partition_leader.partition.channels.coordinator_calls import ChannelCoordinators
 from oncelog_partition_leader.partition.channels.dead_letters import LetterWriter
+from oncelog_partition_leader.partition.channels.doubts import Doubts
 from oncelog_partition_leader.partition.channels.ephemeral import EphemeralChannels
 from oncelog_partition_leader.partition.channels.host import ChannelHost
 from oncelog_partition_leader.partition.channels.led_channel import Surroundings
 from oncelog_partition_leader.partition.channels.pause_clock import PauseClock
 from oncelog_partition_leader.partition.channels.reading.batch_cutting import Unpacked
-from oncelog_partition_leader.partition.channels.standstill import Standstill
 from oncelog_partition_leader.partition.compactor import Compactor
 from oncelog_partition_leader.partition.coordinator_client import Coordinators
 from oncelog_partition_leader.partition.delays.delay_host import DelayHost
@@ -209,7 +209,7 @@ class Broker:
             ChannelCoordinators(ports.transport, view, timeout_ms),
             unpacked,
             LetterWriter(ports.transport, view, ports.clock, unpacked, timeout_ms),
-            Standstill(ports.clock, config.harmless_pause_ms),
+            Doubts(ports.clock, config.harmless_pause_ms, self._may_be_replaced),
         )
         ephemeral = EphemeralChannels(ports.transport, view, around)
         host = ChannelHost(view, self.replicas.partitions, around, ephemeral)
@@ -219,6 +219,14 @@ class Broker:
         ChannelInspection(config, service, host).register(ports.server)
         ports.metrics.collect_with(ChannelCollector(host).collect)
         return host
+
+    def _may_be_replaced(self) -> bool:
+        """Whether the others may have given this broker up: they do not reach it, or its registration may have run out."""
+        config = self.config
+        return (
+            self.contacts.may_be_given_up(config.harmless_pause_ms)
+            or self.registration.unrenewed_ms() > config.session_timeout_ms * 4 // 5
+        )
 
     def me(self) -> BrokerRef:
         """This process's incarnation; 0 = not registered yet."""

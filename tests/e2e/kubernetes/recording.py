@@ -68,6 +68,9 @@ def pack_operation(operation: Operation) -> list[Any]:
             operation.session,
             operation.asked,
             operation.is_visible,
+            operation.held,
+            operation.due_ms,
+            operation.about,
         ],
     ]
 
@@ -75,7 +78,7 @@ def pack_operation(operation: Operation) -> list[Any]:
 def unpack_operation(row: list[Any], index: int) -> Operation:
     """The operation again."""
     process, kind, (invoked, completed, began, ended), status, cause, writes, offsets, reads, more = row
-    read_ends, session, asked, is_visible = more
+    read_ends, session, asked, is_visible, held, due_ms, about = more
     return Operation(
         index,
         process,
@@ -92,5 +95,8 @@ def unpack_operation(row: list[Any], index: int) -> Operation:
         None if session is None else (session[0], session[1], session[2]),
         asked,
         is_visible,
+        None if held is None else (held[0], held[1], held[2]),
+        due_ms,
+        about,
         cause,
     )

@@ -25,9 +25,10 @@ from oncelog_partition_leader.core.channels.record.fates import Fates
 from oncelog_partition_leader.core.channels.record.records import Records
 from oncelog_partition_leader.core.channels.settlement import Settlement
 from oncelog_partition_leader.partition.channels import opening
+from oncelog_partition_leader.partition.channels.doubts import Doubts
+from oncelog_partition_leader.partition.channels.led_channel import LedChannel
 from oncelog_partition_leader.partition.channels.opening import Opening
 from oncelog_partition_leader.partition.channels.reading import committed_reading
-from oncelog_partition_leader.partition.channels.standstill import Standstill
 from oncelog_partition_leader.partition.channels.state_writer import StateWriter
 from oncelog_partition_leader.partition.channels.transaction_acks import TransactionAcks
 from tests.simulation.planted_bugs import edit, without
@@ -251,8 +252,22 @@ PLANTS = [
     ),
     without(
         "channel-after-standstill",
-        "a leader that stood still opens its channels again before it delivers",
-        edit(Standstill, "look", ("self.over()", "pass")),
-        f"{_SHELL}test_standstill.py::test_what_was_acknowledged_at_the_next_leader_is_not_delivered_here_any_more",
+        "a leader that stood still asks the coordinator before it delivers",
+        edit(Doubts, "look", ("self.stood_still()", "pass")),
+        f"{_SHELL}test_doubts.py::test_what_was_acknowledged_at_the_next_leader_is_not_delivered_here_any_more",
+    ),
+    without(
+        "channel-cut-off-delivers",
+        "a leader that is cut off from the others asks the coordinator before it delivers",
+        edit(Doubts, "_pulse", ("self.cut_off()", "pass")),
+        f"{_SHELL}test_doubts.py::test_a_broker_that_is_cut_off_delivers_nothing_while_no_coordinator_answers",
+        "simulation/test_channel_isolation.py::test_an_isolated_leader_gives_nothing_that_was_acknowledged_elsewhere",
+    ),
+    without(
+        "channel-standstill-gives-away",
+        "what is in flight stays with its workers when its leader stood still, and still leads",
+        edit(LedChannel, "doubt", ("if self._delivery is None:", "if True:")),
+        f"{_SHELL}test_doubts.py::test_what_is_in_flight_stays_with_its_worker_when_its_leader_stood_still",
+        _WORK,
     ),
 ]

@@ -22,11 +22,11 @@ from oncelog_partition_leader.log.log_config import LogConfig
 from oncelog_partition_leader.log.topic_config import TopicConfig
 from oncelog_partition_leader.partition.channels.coordinator_calls import ChannelCoordinators
 from oncelog_partition_leader.partition.channels.dead_letters import LetterWriter
+from oncelog_partition_leader.partition.channels.doubts import Doubts
 from oncelog_partition_leader.partition.channels.ephemeral import EphemeralChannels
 from oncelog_partition_leader.partition.channels.host import ChannelHost
 from oncelog_partition_leader.partition.channels.led_channel import LedChannel, Surroundings
 from oncelog_partition_leader.partition.channels.reading.batch_cutting import Unpacked
-from oncelog_partition_leader.partition.channels.standstill import Standstill
 from oncelog_partition_leader.partition.channels.wire_state import merged, settled_in
 from oncelog_partition_leader.partition.leadership import Leadership
 from oncelog_partition_leader.partition.partition import LocalPartition
@@ -248,6 +248,7 @@ class ChannelWorld:
         self.view = ClusterView()
         self.partitions: dict[PartitionId, LocalPartition] = {}
         self.faults: list[BaseException] = []
+        self.is_cut_off = False
         self.tasks = TaskOwner(self.faults.append)
         bugs: Any = SimpleNamespace(met=lambda _where, error, _what="": self.faults.append(error))
         transport: Any = self.transport
@@ -259,7 +260,7 @@ class ChannelWorld:
             ChannelCoordinators(transport, self.view, 1_000),
             self.unpacked,
             LetterWriter(transport, self.view, self.clock, self.unpacked, 1_000),
-            Standstill(self.clock, 1_000),
+            Doubts(self.clock, 1_000, lambda: self.is_cut_off),
         )
         self.ephemeral = EphemeralChannels(transport, self.view, self.around)
         self.host = ChannelHost(self.view, self.partitions, self.around, self.ephemeral)

@@ -91,6 +91,10 @@ class Contacts:
         """See `Reachability.hears_majority`."""
         return self._reach.hears_majority(self._clock.monotonic_ms())
 
+    def may_be_given_up(self, after_ms: int) -> bool:
+        """See `Reachability.may_be_given_up`."""
+        return self._reach.may_be_given_up(after_ms, self._clock.monotonic_ms())
+
     def is_minority(self) -> bool:
         """See `Reachability.is_minority`."""
         return self._reach.is_minority(self._clock.monotonic_ms())

@@ -33,7 +33,7 @@ _RETRY_S = 0.2
 class Registration:
     """Keeps this broker registered. It calls `on_incarnation(ref)` after each new one, `on_replaced()` when it lost its id.
 
-    It has some 18 fields, since the value that it writes is kept beside the state of its lease.
+    It has some 19 fields, since the value that it writes is kept beside the state of its lease.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class Registration:
         self._renew = asyncio.Event()
         self._retired = False
         self._highest = 0
+        self._renewed_s = 0.0
         self.ref = BrokerRef(broker_id, 0)
         self.lease_id = 0
         view.listen(self._saw)
@@ -75,6 +76,10 @@ class Registration:
     def registered(self) -> bool:
         """True when an incarnation is known."""
         return self.ref.incarnation > 0
+
+    def unrenewed_ms(self) -> float:
+        """How long ago the last renewal that succeeded was asked for: after `ttl_ms` the registration may have run out."""
+        return (asyncio.get_running_loop().time() - self._renewed_s) * 1000
 
     def renew(self, reason: str) -> None:
         """Has the broker take a new incarnation soon."""
@@ -118,7 +123,10 @@ class Registration:
 
     async def _register(self) -> None:
         self._renew.clear()
+        asked_s, had_lease = asyncio.get_running_loop().time(), bool(self.lease_id)
         lease_id = self.lease_id = self.lease_id or await self._metadata.grant_lease(self._ttl_ms)
+        if not had_lease:
+            self._renewed_s = asked_s
         nonce = f"{self._random.getrandbits(64):016x}"
         self._nonces.add(nonce)
         at = self._addresses
@@ -161,6 +169,7 @@ class Registration:
                 return
             except TimeoutError:
                 pass
+            asked_s = asyncio.get_running_loop().time()
             try:
                 left_ms = await self._metadata.keep_alive(self.lease_id)
             except OncelogError as error:
@@ -171,6 +180,7 @@ class Registration:
             if left_ms <= 0:
                 self.lease_id = 0
                 return
+            self._renewed_s = asked_s
 
     def _saw(self, keys: list[str]) -> None:
         if self._key not in keys:

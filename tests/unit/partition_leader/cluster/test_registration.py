@@ -171,6 +171,20 @@ def test_while_etcd_is_silent_the_incarnation_stays() -> None:
     run(scenario)
 
 
+def test_how_long_it_is_not_renewed_counts_from_when_the_last_renewal_was_asked_for() -> None:
+    async def scenario(node: Node) -> None:
+        await asyncio.sleep(20)
+        assert node.registration.unrenewed_ms() <= TTL_MS / 3 + 100
+        node.place.world.metadata.cut("broker-0")
+        await asyncio.sleep(5)
+        assert node.registration.unrenewed_ms() >= 5_000
+        node.place.world.metadata.heal("broker-0")
+        await asyncio.sleep(5)
+        assert node.registration.unrenewed_ms() <= TTL_MS / 3 + 100
+
+    run(scenario)
+
+
 def test_one_renewal_without_an_answer_costs_nothing() -> None:
     """As of a member of etcd that hangs: the renewal after it reaches another one."""
 

@@ -89,6 +89,11 @@ class Workers:
             found.append(worker.worker_id)
         return found
 
+    def spare(self, now_ms: int) -> None:
+        """Counts the silence of all of them from now on: it was this process that stood still."""
+        for worker in self._workers.values():
+            worker.heard_ms = max(worker.heard_ms, now_ms)
+
     def next_silence_ms(self, timeout_ms: int) -> int | None:
         """Returns when the next worker will have been silent for so long, or None while all of them stand."""
         oldest = next((worker for worker in self._workers.values() if not worker.standing), None)

@@ -127,6 +127,15 @@ class Reachability:
         possible = sum(self._is_recent(contact, now_ms) and contact.refused_ms is None for _, contact in contacts)
         return 2 * (possible + 1) < self._electorate(now_ms)
 
+    def may_be_given_up(self, after_ms: int, now_ms: int) -> bool:
+        """Returns True when this broker and those that have answered within this time are no majority: the others may be one,
+        reach none of these, and hold this broker for dead (rule 3).
+        """
+        answered = sum(
+            self.heard(ref, now_ms) and now_ms - self._contacts[ref].last_ms < after_ms for ref in self._contacts
+        )
+        return 2 * (answered + 1) <= self._electorate(now_ms)
+
     def _electorate(self, now_ms: int) -> int:
         return 1 + sum(not self.is_gone(ref, now_ms) for ref in self._contacts)
 

@@ -49,7 +49,8 @@ class ChannelHost:
         """By partition and channel id."""
         self._begun: dict[PartitionId, tuple[Leadership, set[str]]] = {}
         """The ids of the channels that were begun in the present leadership of a partition."""
-        around.standstill.over = self._open_all_again
+        around.doubts.stood_still = self._stood_still
+        around.doubts.cut_off = self._doubt_all
         view.listen(self._saw)
 
     # ------------------------------------------------------------ following
@@ -130,13 +131,19 @@ class ChannelHost:
             self.around, partition, leadership, channel, beginning=beginning, news=shared.wake, ended=self._ended
         )
         self._led.setdefault(partition.id, {})[channel.channel_id] = led
-        self.around.standstill.begin()
+        self.around.doubts.begin()
         shared.add(led)
 
-    def _open_all_again(self) -> None:
-        """This process stood still: what its channels remember may be outdated."""
+    def _stood_still(self) -> None:
+        """No request of a worker was read meanwhile, so none was silent."""
+        for shared in self.shared.values():
+            shared.workers.spare(self.around.clock.monotonic_ms())
+        self._doubt_all()
+
+    def _doubt_all(self) -> None:
+        """Another broker may lead: the state of the channels here may be outdated."""
         for led in [led for here in self._led.values() for led in here.values()]:
-            led.give_up()
+            led.doubt()
 
     def _ended(self, led: LedChannel) -> None:
         place, channel_id = led.partition.id, led.place.channel_id
@@ -146,7 +153,7 @@ class ChannelHost:
             if not here:
                 del self._led[place]
         if not self._led:
-            self.around.standstill.end()
+            self.around.doubts.end()
         shared = self.shared.get(channel_id)
         if shared is not None:
             shared.remove(led)
@@ -174,7 +181,7 @@ class ChannelHost:
 
     def led(self, partition: LocalPartition, channel: Channel) -> LedChannel:
         """Returns a channel on a partition that is led here. Raises as `require_leadership`, or `LeaderNotAvailableError`."""
-        self.around.standstill.look()
+        self.around.doubts.look()
         partition.require_leadership()
         led = self._led.get(partition.id, {}).get(channel.channel_id)
         if led is None:

@@ -4,6 +4,8 @@ Rule 1: the code that changes the core calls `changed` in the same turn of the l
         begins, the timer is set to what is due next, and workers that wait are looked at.
 Rule 2: it ends once (`end`) and is never revived: its tasks are cancelled, and whatever waits gets the error.
 Rule 3: nothing runs while nothing happens: one timer at most, and a watch on the partition while workers wait for records.
+Rule 4: while it is in doubt whether another broker leads by now (`doubt`), nothing is delivered, and requests wait. When the
+        coordinator knows of no newer leader, it goes on as it was: what is in flight stays with its workers.
 """
 
 from __future__ import annotations
@@ -25,11 +27,11 @@ from oncelog_partition_leader.core.channels.settlement import Dead
 from oncelog_partition_leader.partition.channels.burials import Burials
 from oncelog_partition_leader.partition.channels.coordinator_calls import ChannelCoordinators
 from oncelog_partition_leader.partition.channels.dead_letters import LetterWriter
+from oncelog_partition_leader.partition.channels.doubts import Doubts
 from oncelog_partition_leader.partition.channels.opening import Beginning, Opening
 from oncelog_partition_leader.partition.channels.reading.batch_cutting import Unpacked
 from oncelog_partition_leader.partition.channels.reading.committed_reading import visible_end
 from oncelog_partition_leader.partition.channels.reading.supply import Supply
-from oncelog_partition_leader.partition.channels.standstill import Standstill
 from oncelog_partition_leader.partition.channels.state_writer import StateWriter
 from oncelog_partition_leader.partition.channels.transaction_acks import TransactionAcks
 from oncelog_partition_leader.partition.channels.wire_state import ChannelPlace
@@ -52,13 +54,13 @@ class Surroundings:
     coordinators: ChannelCoordinators
     unpacked: Unpacked
     letters: LetterWriter
-    standstill: Standstill
+    doubts: Doubts
 
 
 class LedChannel:
     """See the module. It has many methods, since each request about a channel is one.
 
-    `delivery` is there from when the coordinator has answered (`is_open`).
+    `delivery` is there from when the coordinator has answered (`has_begun`).
     """
 
     def __init__(
@@ -90,19 +92,26 @@ class LedChannel:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._watches = False
+        self._doubted = 0
+        """How often it came in doubt since it was certain that this broker leads."""
         self._opening = Opening(partition, self.place, around.coordinators, around.clock, beginning)
         self._spawn(self._open(), "open")
 
     # ------------------------------------------------------------ asked
 
     @property
-    def is_open(self) -> bool:
+    def has_begun(self) -> bool:
         """True once the coordinator has answered, until the end."""
         return self._delivery is not None and self.ended is None
 
     @property
+    def is_open(self) -> bool:
+        """It has begun, and is not in doubt: it may deliver, and take what workers say."""
+        return self.has_begun and not self._doubted
+
+    @property
     def delivery(self) -> Delivery:
-        """The core; only while `is_open`."""
+        """The core; only while it `has_begun`."""
         assert self._delivery is not None, "the coordinator has not answered yet"
         return self._delivery
 
@@ -133,7 +142,7 @@ class LedChannel:
         return counts._replace(depth=counts.depth + max(self.end_offset - self._delivery.next_offset, 0))
 
     async def opened(self, timeout_ms: float) -> None:
-        """Returns when the channel is open here. Raises why it ended, or `CoordinatorNotAvailableError`."""
+        """Returns when the channel is open here (`is_open`). Raises why it ended, or `CoordinatorNotAvailableError`."""
         try:
             async with asyncio.timeout(max(timeout_ms, 0) / 1000):
                 await self._opened.wait()
@@ -231,7 +240,29 @@ class LedChannel:
         """Ends it after a fault; the host opens it again, and reads what is durable."""
         self.end(CoordinatorNotAvailableError("the channel is opened again here after a fault"))
 
+    def doubt(self) -> None:
+        """Another broker may lead by now: see rule 4. One that has not begun begins once more: its answers may be of before."""
+        if self._delivery is None:
+            self.give_up()
+        elif self.ended is None:
+            self._doubted += 1
+            if self._doubted == 1:
+                self._opened.clear()
+                self._spawn(self._make_sure(), "make sure")
+
     # ------------------------------------------------------------ inside
+
+    async def _make_sure(self) -> None:
+        asked = 0
+        try:
+            while asked < self._doubted:
+                asked = self._doubted
+                await self._opening.confirm()
+        except OncelogError as error:
+            self.end(error)
+            return
+        self._doubted = 0
+        self._go_on()
 
     async def _open(self) -> None:
         try:
@@ -250,9 +281,13 @@ class LedChannel:
         by_key = self.channel.options.order_by_key
         self.supply = Supply(self.partition, delivery, around.unpacked, self._spawn, self.changed, by_key=by_key)
         self._delivery = delivery
-        delivery.configure(self.channel.options)  # it may have changed meanwhile
-        delivery.pause(self.channel.paused)
         self.transactions.look()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """It is open from now on, with the options of now."""
+        self.delivery.configure(self.channel.options)
+        self.delivery.pause(self.channel.paused)
         self._opened.set()
         self.changed()
 
@@ -278,7 +313,7 @@ class LedChannel:
 
     def _tick(self) -> None:
         self._timer = None
-        self._around.standstill.look()
+        self._around.doubts.look()
         if not self.is_open:
             return
         try:

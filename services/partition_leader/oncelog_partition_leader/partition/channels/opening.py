@@ -79,6 +79,12 @@ class Opening:
             delivery.seek(min(stored.settled_before, end))
         return delivery
 
+    async def confirm(self) -> None:
+        """Returns when the coordinator has answered that no newer leader has opened the channel. So nothing has happened to
+        it but what happened here. Raises `FencedLeaderEpochError`.
+        """
+        await self._read()
+
     async def _remembered(self, channel: Channel) -> Stored:
         """Returns what is remembered, once no write of an earlier attempt can change it, and nothing of it is lost.
 

@@ -111,13 +111,13 @@ class SharedChannel:
             self._line.pop(standing, None)
             standing.give([])
         for led in list(self.led.values()):
-            if led.is_open:
+            if led.has_begun:
                 led.delivery.worker_left(worker_id, self._now_ms(), released=released)
                 led.changed()
 
     def in_flight_of(self, worker_id: str) -> int:
         """Returns how many records the worker holds at this broker."""
-        return sum(led.delivery.in_flight_of(worker_id) for led in self.led.values() if led.is_open)
+        return sum(led.delivery.in_flight_of(worker_id) for led in self.led.values() if led.has_begun)
 
     def _watch_silence(self) -> None:
         due_ms = self.workers.next_silence_ms(worker_timeout_ms(self.channel.options))
@@ -128,7 +128,7 @@ class SharedChannel:
 
     def _look_for_silence(self) -> None:
         self._silence = None
-        self._around.standstill.look()
+        self._around.doubts.look()
         for worker_id in self.workers.silent(self._now_ms(), worker_timeout_ms(self.channel.options)):
             self.left(worker_id, released=False)
         self._watch_silence()
@@ -166,7 +166,7 @@ class SharedChannel:
 
     def serve(self) -> None:
         """Gives records to requests that wait, in turn."""
-        self._around.standstill.look()
+        self._around.doubts.look()
         if not self._line:
             return
         led_here = [led for led in self.led.values() if led.is_open]

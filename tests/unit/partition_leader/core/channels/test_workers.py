@@ -42,6 +42,15 @@ def test_a_standing_request_is_a_sign_of_life() -> None:
     assert workers.get("ann").max_in_flight == 60  # type: ignore[union-attr]
 
 
+def test_no_worker_was_silent_while_the_leader_stood_still() -> None:
+    workers = Workers()
+    workers.heard("w1", "here", 0)
+    workers.heard("w2", "here", 5)
+    workers.spare(1_000)
+    assert workers.silent(1_099, 100) == []
+    assert workers.silent(1_100, 100) == ["w1", "w2"]
+
+
 def test_a_standing_one_hides_no_silent_one() -> None:
     workers = Workers()
     for worker_id, now_ms in (("ann", 0), ("bob", 10)):

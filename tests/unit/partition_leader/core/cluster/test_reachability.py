@@ -59,6 +59,19 @@ def test_a_minority_is_less_than_half_after_everybody_had_time_to_answer() -> No
     assert not reach.is_minority(SILENCE_MS)
 
 
+def test_who_was_answered_by_no_majority_lately_may_be_given_up() -> None:
+    reach = broker(THREE, A)
+    assert not reach.may_be_given_up(500, 499)
+    assert reach.may_be_given_up(500, 500), "A may have stopped hearing it by now; B never answered"
+    reach.answered(B, 600)
+    assert not reach.may_be_given_up(500, 600)
+    assert broker(FOUR, A).may_be_given_up(500, 0), "two of four: the other two may be enough, if one more dies"
+    reach.refused(A, 600)
+    reach.refused(B, 600)
+    assert not reach.may_be_given_up(500, 600), "both processes have ended: nobody is left to give it up"
+    assert not broker({0: 10}).may_be_given_up(500, 5_000)
+
+
 def test_half_is_neither_majority_nor_minority() -> None:
     reach = broker(FOUR)
     reach.answered(A, 5_000)

@@ -173,7 +173,7 @@ def test_a_write_that_forgets_may_come_twice_from_two_openings(monkeypatch: pyte
         world.put(channel())
         await asyncio.sleep(0.2)
         assert held
-        world.host.around.standstill.over()
+        world.host.around.doubts.stood_still()
         await asyncio.sleep(3)
         await real("write", held[0])
         assert await world.values(max_wait_ms=1_000) == AFTER_THE_LOSS
