@@ -3,8 +3,6 @@
 Rule 1: what workers noted is played back to the judge of the simulation (`tests/simulation/channel_judge.py`), in the order of
         the machine's clock: a delivery at the time when its worker looked, an acknowledgement when it was confirmed.
 Rule 2: a process that was killed owns nothing from its last note on.
-Rule 3: a delayed record that was surely cancelled was surely not written; the other promises are those of any other record, so
-        the checker of the simulation judges them.
 """
 
 from __future__ import annotations
@@ -110,16 +108,6 @@ def life_of(process: str) -> str:
 
 
 # ---------------------------------------------------------------- verdicts
-
-
-def without_cancelled(history: History) -> History:
-    """The history in which a cancelled record was surely not written, and one that is perhaps cancelled perhaps. Rule 3."""
-    writers = {value: o for o in history.operations if o.kind == "later" for _, value in o.writes}
-    for operation in history.operations:
-        writer = writers.get(operation.about) if operation.kind == "cancel" else None
-        if writer is not None and writer.status is not Status.FAIL:
-            writer.status = Status.FAIL if operation.status is Status.OK else Status.INFO
-    return history
 
 
 def anomalies_of_channels(history: History, final: Final_, topics: RoundTopics) -> list[str]:

@@ -17,11 +17,12 @@ from typing import Any, Final
 from oncelog import errors
 from oncelog.core.batch.header import HEADER_BYTES, PREFIX_BYTES, read_header
 from oncelog.sync import Client
-from tests.blackbox.channel_judging import anomalies_of_channels, without_cancelled
+from tests.blackbox.channel_judging import anomalies_of_channels
 from tests.blackbox.round_topics import RoundTopics
 from tests.simulation.checker import check
 from tests.simulation.copier import differences
 from tests.simulation.history import History, Key, Operation, Records, Status
+from tests.simulation.later_load import without_cancelled
 
 SETTLE_S: Final = 30.0
 _READ_S: Final = 90.0

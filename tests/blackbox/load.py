@@ -24,10 +24,10 @@ import oncelog
 from oncelog import errors
 from tests.blackbox.channel_load import ChannelLoad
 from tests.blackbox.journal import JournaledHistory
-from tests.blackbox.later_load import LaterLoad
 from tests.blackbox.round_topics import KEYS, topics_of
 from tests.simulation.copier import HASTY, PATIENT, Copier
 from tests.simulation.history import Key, Operation, Status
+from tests.simulation.later_load import LaterLoad
 from tests.simulation.recorded import RETRY_S
 from tests.simulation.topics import WORK
 from tests.simulation.workload import Workload, hasty
@@ -40,6 +40,7 @@ _BURST_MAX: Final = 64
 """Sends that one task has under way at the same time."""
 _TASKS: Final = 6
 """Of one process that writes; the last of them gives up early."""
+_DELAYS_MS: Final = (50, 500, 2_000, 6_000, 20_000)
 _SNAPSHOOTERS: Final = 3
 _DRAIN_S: Final = 120.0
 
@@ -124,8 +125,7 @@ class BlackBoxLoad(Workload):
         *patient, last = names
         impatient = hasty(self._random)
         if role == "senders":
-            later = LaterLoad(self, self.topics, self._life_name, f"{self._name}-{self._number}-later")
-            return [*map(self.sender, patient), self.sender(last, impatient), *later.tasks()]
+            return [*map(self.sender, patient), self.sender(last, impatient), *self._later().tasks()]
         if role == "transactions":
             ids = {name: f"{self._name}-{self._number}-{i}" for i, name in enumerate(names)}
             return [
@@ -140,6 +140,10 @@ class BlackBoxLoad(Workload):
             return self._channels(is_last=True).tasks()
         follow = [self._follow(names[0], "poll"), self._follow(names[1], "peek")]
         return [*follow, *map(self.snapshooter, names[2 : 2 + _SNAPSHOOTERS])]
+
+    def _later(self) -> LaterLoad:
+        topics, id_ = self.topics, f"{self._name}-{self._number}-later"
+        return LaterLoad(self, self._life_name, id_, topics.later_keys, topics.job_keys, _DELAYS_MS, self.now_ms)
 
     def _channels(self, *, is_last: bool) -> ChannelLoad:
         """`is_last`: it takes what others leave behind."""

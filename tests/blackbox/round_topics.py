@@ -96,6 +96,11 @@ class RoundTopics:
         return [key for key in self.keys if key[0] == self.later]
 
     @property
+    def job_keys(self) -> list[Key]:
+        """The partitions of the jobs."""
+        return [key for key in self.keys if key[0] == self.jobs]
+
+    @property
     def channels(self) -> list[tuple[str, str]]:
         """Topic and name of each channel."""
         return [(self.jobs, WORK_CHANNEL), (self.jobs, COPY_CHANNEL), (self.later, LATE_CHANNEL)]

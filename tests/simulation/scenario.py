@@ -22,7 +22,16 @@ from oncelog import errors
 from oncelog.client.admin.descriptions import TransactionDescription
 from oncelog.wire import methods
 from oncelog_runtime.sim.faults import FaultPlan
-from tests.simulation import availability, channel_work, hard_plan, measurements, membership_work, passing_ids, topics
+from tests.simulation import (
+    availability,
+    channel_work,
+    delay_work,
+    hard_plan,
+    measurements,
+    membership_work,
+    passing_ids,
+    topics,
+)
 from tests.simulation.availability import PROBE, Availability, Measured
 from tests.simulation.blackout import Blackout
 from tests.simulation.block_watch import watch_blocks
@@ -33,6 +42,7 @@ from tests.simulation.cluster import SimCluster
 from tests.simulation.cluster_faults import ClusterFaults
 from tests.simulation.copier import Copier, differences
 from tests.simulation.decision_invariants import MarkersFollowDecisions, watch_decisions
+from tests.simulation.delay_work import DelayWork
 from tests.simulation.disk_claims import watch_disks
 from tests.simulation.group_work import GroupWork
 from tests.simulation.history import Operation
@@ -62,6 +72,7 @@ _SUCCESS_MS: Final = 20_000
 _KINDS: Final = ("send", "txn", "batch", "poll")
 _REPLAY_MAX_MS: Final = 12_000.0
 _EVIDENCE_MAX: Final = 5
+_CLOCK_ERROR_MS: Final = 400
 _HASTY_SHARE: Final = 0.4
 """Of all runs have clients with short time-outs."""
 _GROUP_SHARE: Final = 0.3
@@ -155,6 +166,7 @@ class Scenario:
         has_rot = self.hard.rot_every_ms > 0  # a rotten log is set aside, with what it alone had kept
         self.ends_dark = bool(seed) and not has_rot and Random(f"{seed}:blackout").random() < _DARK_SHARE
         self.has_channels = bool(seed) and Random(f"{seed}:channels").random() < channel_work.SHARE
+        self.has_delays = bool(seed) and Random(f"{seed}:delays").random() < delay_work.SHARE
         self.measures = bool(seed) and Random(f"{seed}:measurements").random() < measurements.SHARE
         passing = Random(f"{seed}:passing-ids")
         self.has_passing_ids = bool(seed) and passing.random() < passing_ids.SHARE
@@ -213,7 +225,11 @@ class Scenario:
         side = SideWork(workload, budget.is_written_off, watcher.reached, self._stays_listed)
         group, passing = GroupWork(workload), PassingIds(workload)
         channels = ChannelWork(workload, is_there=self.has_channels, fsync=self.fsync)
+        moves_clocks = bool(self.plan.clock_step_every_ms or self.hard.leap_clock_every_ms)
+        clock_error_ms = None if moves_clocks else _CLOCK_ERROR_MS
+        delays = DelayWork(cluster, is_there=self.has_delays, fsync=self.fsync, clock_error_ms=clock_error_ms)
         await channels.create()
+        await delays.create()
         hostile = Hostile(workload, self.hard.hostile_every_ms)
         faults = ClusterFaults(
             cluster,
@@ -230,6 +246,7 @@ class Scenario:
         bound_ms = availability.bound_of(self.plan, self.hard, has_operator=self.operations_every_ms > 0 or self.grows)
         probing = Availability(workload, budget, faults.active, bound_ms)
         running = [cluster.world.spawn(work) for work in (*self._processes(workload, job, side), *channels.processes())]
+        running += [cluster.world.spawn(work) for work in delays.processes()]
         running += [cluster.world.spawn(probing.prober(p)) for p in range(availability.PARTITIONS)]
         if self.has_group:
             running.append(cluster.world.spawn(group.main("mixer")))
@@ -253,6 +270,7 @@ class Scenario:
         await cluster.healthy(_HEAL_MS)
         await self._succeeds_again(workload)
         workload.stopping = True
+        delays.stop()
         async with _phase(lambda: "the clients end their work"):
             await asyncio.gather(*running)
         # What was refused may be written by a late copy, but not between two reads of the judge.
@@ -267,6 +285,7 @@ class Scenario:
         self.verdict.operations["group's rounds"] += group.rounds
         self._count_ids(passing, decisions)
         await self._judge_channels(channels.finish())
+        await self._judge_delays(delays)
         self.verdict.violations.extend(self._losses.found)
         if self.ends_dark:
             await self._end_dark(cluster, budget, watcher)
@@ -281,6 +300,12 @@ class Scenario:
     async def _judge_channels(self, judging: Awaitable[list[str]]) -> None:
         async with _phase(lambda: "workers do what is left"):
             self.verdict.violations.extend(await judging)
+
+    async def _judge_delays(self, delays: DelayWork) -> None:
+        async with _phase(lambda: "what is delayed comes"):
+            self.verdict.violations.extend(await delays.finish())
+        for operation in delays.load.history.operations:
+            self.verdict.operations[f"delays: {operation.kind} {operation.status.value}"] += 1
 
     def _stays_listed(self, transaction: TransactionDescription) -> bool:
         """Where ids are removed soon, only one with a token that must last is sure to stay."""

@@ -8,12 +8,13 @@ import pytest
 
 from tests.blackbox import judging
 from tests.blackbox.__main__ import parsed
-from tests.blackbox.channel_judging import anomalies_of_channels, early, life_of, without_cancelled, worst_lateness_s
+from tests.blackbox.channel_judging import anomalies_of_channels, early, life_of, worst_lateness_s
 from tests.blackbox.channel_load import EMPTIED
 from tests.blackbox.load import ROLES
 from tests.blackbox.round_topics import KEYS, RoundTopics, topics_of
 from tests.e2e.kubernetes.recording import pack_operation, unpack_operation
 from tests.simulation.history import NEVER, History, Key, Operation, Records, Status
+from tests.simulation.later_load import without_cancelled
 
 TOPICS = RoundTopics("7")
 JOBS: Key = (TOPICS.jobs, 0)

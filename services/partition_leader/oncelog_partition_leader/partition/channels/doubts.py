@@ -4,7 +4,7 @@ Rule 1: this process stood still for so long: every request about a channel, eve
         a channel looks here first. A look that comes late is taken for a standstill, so while there is a channel a timer looks.
 Rule 2: this broker is cut off: most others do not answer it, or its registration was not renewed for so long. The timer looks.
 Rule 3: whatever the reason, each channel asks the coordinator before anything is delivered or taken (`LedChannel.doubt`): it
-        refuses a leader that has been replaced. A broker that stays cut off asks again all the time.
+        refuses a leader that has been replaced. A broker that stays cut off asks again and again.
 """
 
 from __future__ import annotations

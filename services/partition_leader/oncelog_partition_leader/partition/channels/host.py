@@ -50,7 +50,7 @@ class ChannelHost:
         self._begun: dict[PartitionId, tuple[Leadership, set[str]]] = {}
         """The ids of the channels that were begun in the present leadership of a partition."""
         around.doubts.stood_still = self._stood_still
-        around.doubts.cut_off = self._doubt_all
+        around.doubts.cut_off = lambda: self._doubt_all(stood_still=False)
         view.listen(self._saw)
 
     # ------------------------------------------------------------ following
@@ -138,12 +138,12 @@ class ChannelHost:
         """No request of a worker was read meanwhile, so none was silent."""
         for shared in self.shared.values():
             shared.workers.spare(self.around.clock.monotonic_ms())
-        self._doubt_all()
+        self._doubt_all(stood_still=True)
 
-    def _doubt_all(self) -> None:
+    def _doubt_all(self, *, stood_still: bool) -> None:
         """Another broker may lead: the state of the channels here may be outdated."""
         for led in [led for here in self._led.values() for led in here.values()]:
-            led.doubt()
+            led.doubt(stood_still=stood_still)
 
     def _ended(self, led: LedChannel) -> None:
         place, channel_id = led.partition.id, led.place.channel_id

@@ -4,8 +4,9 @@ Rule 1: the code that changes the core calls `changed` in the same turn of the l
         begins, the timer is set to what is due next, and workers that wait are looked at.
 Rule 2: it ends once (`end`) and is never revived: its tasks are cancelled, and whatever waits gets the error.
 Rule 3: nothing runs while nothing happens: one timer at most, and a watch on the partition while workers wait for records.
-Rule 4: while it is in doubt whether another broker leads by now (`doubt`), nothing is delivered, and requests wait. When the
-        coordinator knows of no newer leader, it goes on as it was: what is in flight stays with its workers.
+Rule 4: while it is in doubt whether another broker leads by now (`doubt`), nothing is delivered, and requests wait. The
+        coordinator is asked when something is wanted (`make_sure`). When that knows of no newer leader, it goes on as it was:
+        what is in flight stays with its workers.
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ class LedChannel:
         self._timer_ms = 0
         self._watches = False
         self._doubted = 0
-        """How often it came in doubt since it was certain that this broker leads."""
+        """How many reasons there were for doubt since it was certain that this broker leads."""
+        self._is_asking = False
         self._opening = Opening(partition, self.place, around.coordinators, around.clock, beginning)
         self._spawn(self._open(), "open")
 
@@ -108,6 +110,16 @@ class LedChannel:
     def is_open(self) -> bool:
         """It has begun, and is not in doubt: it may deliver, and take what workers say."""
         return self.has_begun and not self._doubted
+
+    @property
+    def in_doubt(self) -> bool:
+        """See rule 4."""
+        return self.has_begun and self._doubted > 0
+
+    @property
+    def has_unsettled(self) -> bool:
+        """There is a record that is not settled, or was not looked at yet. No deadline is looked at for that."""
+        return self.end_offset > self.delivery.next_offset or self.delivery.counts().depth > 0
 
     @property
     def delivery(self) -> Delivery:
@@ -142,7 +154,11 @@ class LedChannel:
         return counts._replace(depth=counts.depth + max(self.end_offset - self._delivery.next_offset, 0))
 
     async def opened(self, timeout_ms: float) -> None:
-        """Returns when the channel is open here (`is_open`). Raises why it ended, or `CoordinatorNotAvailableError`."""
+        """Returns when the channel is open here (`is_open`), and has the coordinator asked if it is in doubt.
+
+        Raises why it ended, or `CoordinatorNotAvailableError`.
+        """
+        self.make_sure()
         try:
             async with asyncio.timeout(max(timeout_ms, 0) / 1000):
                 await self._opened.wait()
@@ -240,19 +256,26 @@ class LedChannel:
         """Ends it after a fault; the host opens it again, and reads what is durable."""
         self.end(CoordinatorNotAvailableError("the channel is opened again here after a fault"))
 
-    def doubt(self) -> None:
-        """Another broker may lead by now: see rule 4. One that has not begun begins once more: its answers may be of before."""
+    def doubt(self, *, stood_still: bool) -> None:
+        """Another broker may lead by now: see rule 4. After a standstill the answers of before prove nothing: who has not begun
+        begins once more, and a question that is under way is asked once more.
+        """
         if self._delivery is None:
-            self.give_up()
-        elif self.ended is None:
+            if stood_still:
+                self.give_up()
+        elif stood_still or not self._doubted:
             self._doubted += 1
-            if self._doubted == 1:
-                self._opened.clear()
-                self._spawn(self._make_sure(), "make sure")
+            self._opened.clear()
+
+    def make_sure(self) -> None:
+        """In doubt, has the coordinator asked; otherwise does nothing. May be called repeatedly."""
+        if self.in_doubt and not self._is_asking:
+            self._is_asking = True
+            self._spawn(self._ask(), "ask")
 
     # ------------------------------------------------------------ inside
 
-    async def _make_sure(self) -> None:
+    async def _ask(self) -> None:
         asked = 0
         try:
             while asked < self._doubted:
@@ -261,7 +284,7 @@ class LedChannel:
         except OncelogError as error:
             self.end(error)
             return
-        self._doubted = 0
+        self._doubted, self._is_asking = 0, False
         self._go_on()
 
     async def _open(self) -> None:
@@ -314,6 +337,7 @@ class LedChannel:
     def _tick(self) -> None:
         self._timer = None
         self._around.doubts.look()
+        self.make_sure()
         if not self.is_open:
             return
         try:

@@ -169,6 +169,7 @@ class SharedChannel:
         self._around.doubts.look()
         if not self._line:
             return
+        self._make_sure()
         led_here = [led for led in self.led.values() if led.is_open]
         more = [led for led in led_here if self._fill(led)]
         led_here = [led for led in led_here if led.is_open]
@@ -178,10 +179,16 @@ class SharedChannel:
             self._share_out(there)
         self._tell_losses(led_here)
         if any(self._room(standing) > 0 for standing in self._line):
-            for led in led_here:
+            for led in [led for led in self.led.values() if led.has_begun]:
                 led.watch()
             if more:
                 self.wake()
+
+    def _make_sure(self) -> None:
+        """Has the coordinator asked about the partitions in doubt that may have something to deliver."""
+        for led in self.led.values():
+            if led.in_doubt and led.has_unsettled:
+                led.make_sure()
 
     def _fill(self, led: LedChannel) -> bool:
         """Reads on in one partition; a fault there ends the channel there, and the others go on."""

@@ -1,23 +1,21 @@
-"""Senders of delayed records, in a process of the load: single ones, some of which are cancelled, and whole transactions.
+"""Senders of delayed records: single ones, some of which are cancelled, and whole transactions.
 
-Rule: when a record is due is journaled before it is sent, and a cancellation before it is asked for.
+Rule: when a record is due goes into the history before it is sent, and a cancellation before it is asked for.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from random import Random
 from typing import Any, Final
 
 from oncelog import errors
 from oncelog.client.client import Client
-from tests.blackbox.round_topics import RoundTopics
-from tests.simulation.history import Operation, Status
+from tests.simulation.history import History, Key, Operation, Status
 from tests.simulation.workload import PATIENT, Workload
 
-_DELAYS_MS: Final = (50, 500, 2_000, 6_000, 20_000)
 _BURST_MAX: Final = 12
 _CANCELLED: Final = 0.2
 """The share of single records that are cancelled, or tried to."""
@@ -26,13 +24,28 @@ _PATIENT: Final[dict[str, Any]] = dict(PATIENT)
 
 
 class LaterLoad:
-    """`life` tells its tasks from all others; `id_` is the transactional id, whose earlier lives it fences."""
+    """`life` tells its tasks from all others; `id_` is the transactional id, whose earlier lives it fences. `later`: partitions
+    of delayed records; `beside`: those of records without delay, in the same transactions. `clock` tells the time by which
+    records are due, in milliseconds since 1970.
+    """
 
-    def __init__(self, load: Workload, topics: RoundTopics, life: str, id_: str) -> None:
+    def __init__(
+        self,
+        load: Workload,
+        life: str,
+        id_: str,
+        later: Sequence[Key],
+        beside: Sequence[Key],
+        delays_ms: Sequence[int],
+        clock: Callable[[], int],
+    ) -> None:
         self._load = load
-        self._topics = topics
         self._life = life
         self._id = id_
+        self._later = later
+        self._beside = beside
+        self._delays_ms = delays_ms
+        self._clock = clock
 
     def tasks(self) -> list[Coroutine[Any, Any, None]]:
         """What goes on at the same time."""
@@ -58,30 +71,31 @@ class LaterLoad:
         try:
             told = await (await producer.send(topic, b"%d" % value, partition=partition, deliver_at=due))
         except errors.OncelogError as error:
-            is_unwritten = error.context.get("written") == "false" or isinstance(error, errors.InvalidDelayError)
+            is_refused = error.context.get("written") == "false" and not self._load.may_come_late()
+            is_unwritten = is_refused or isinstance(error, errors.InvalidDelayError)
             self._load.end(operation, Status.FAIL if is_unwritten else Status.INFO, error)
             return
         self._load.end(operation, Status.OK)
         if random.random() < _CANCELLED:
             await asyncio.sleep(random.random() * 2)
-            await self._cancel(client, name, value, told)
+            await self._cancel(client, name, value, topic, told)
 
     def _begin(self, name: str, kind: str, random: Random, count: int) -> tuple[Operation, datetime]:
         """An operation that writes so many delayed records, all of them due at one time."""
         operation = self._load.begin(name, kind)
-        operation.due_ms = self._load.now_ms() + random.choice(_DELAYS_MS)
+        operation.due_ms = self._clock() + random.choice(self._delays_ms)
         for _ in range(count):
-            operation.writes.append((random.choice(self._topics.later_keys), self._load.history.new_value()))
+            operation.writes.append((random.choice(self._later), self._load.history.new_value()))
         self._load.history.will_write(operation)
         return operation, datetime.fromtimestamp(operation.due_ms / 1000, UTC)
 
-    async def _cancel(self, client: Client, name: str, value: int, told: Any) -> None:
+    async def _cancel(self, client: Client, name: str, value: int, topic: str, told: Any) -> None:
         """That it does not wait any more may be the work of a try before, so it is as unknown as any other failure."""
         operation = self._load.begin(name, "cancel")
         operation.about = value
         self._load.history.will_write(operation)
         try:
-            await client.admin.cancel_delayed(self._topics.later, told.partition, told.offset)
+            await client.admin.cancel_delayed(topic, told.partition, told.offset)
         except errors.OncelogError as error:
             self._load.end(operation, Status.INFO, error)
             return
@@ -100,8 +114,8 @@ class LaterLoad:
         """Delayed records of one time, and jobs. False: this session is of no use any more."""
         operation, due = self._begin(name, "batch", random, random.randint(1, 4))
         late = len(operation.writes)
-        jobs = [key for key in self._topics.keys if key[0] == self._topics.jobs]
-        operation.writes += [(random.choice(jobs), self._load.history.new_value()) for _ in range(random.randint(0, 2))]
+        for _ in range(random.randint(0, 2)):
+            operation.writes.append((random.choice(self._beside), self._load.history.new_value()))
         self._load.history.will_write(operation)
         wants_abort, txn = random.random() < 0.2, producer.transaction()
         try:
@@ -119,3 +133,16 @@ class LaterLoad:
             return await self._load.end_by_outcome(txn, operation, error)
         self._load.end(operation, Status.OK)
         return True
+
+
+def without_cancelled(history: History) -> History:
+    """The history in which a cancelled record was surely not written, and one that is perhaps cancelled perhaps.
+
+    What else is promised of a delayed record is what is promised of all, so the checker judges it.
+    """
+    writers = {value: o for o in history.operations if o.kind == "later" for _, value in o.writes}
+    for operation in history.operations:
+        writer = writers.get(operation.about) if operation.kind == "cancel" else None
+        if writer is not None and writer.status is not Status.FAIL:
+            writer.status = Status.FAIL if operation.status is Status.OK else Status.INFO
+    return history
