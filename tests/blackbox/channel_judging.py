@@ -13,14 +13,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from oncelog.core.work.message_states import MessageState
-from tests.blackbox.channel_load import EMPTIED
-from tests.blackbox.round_topics import KEYS, RoundTopics
+from tests.blackbox.channel_load import COPIER, EMPTIED
+from tests.blackbox.round_topics import COPY_CHANNEL, KEYS, LATE_CHANNEL, WORK_CHANNEL, RoundTopics
 from tests.simulation.channel_judge import Delivery, Judge
 from tests.simulation.history import History, Operation, Records, Status, Value
 
 Final_ = Mapping[tuple[str, int], Records]
 _NS: Final = 1_000_000_000
 _SAID: Final = ("ack", "reject")
+_ANSWERS: Final = {
+    ("ack", Status.OK): Judge.acknowledged,
+    ("reject", Status.OK): Judge.rejected,
+    ("ack", Status.FAIL): Judge.refused,
+}
 _DELAYED: Final = ("later", "batch")
 
 
@@ -34,14 +39,17 @@ class _Hold:
 
 
 class _Playback:
-    """Plays a history to a judge for each topic of which workers took records. Rules 1 and 2."""
+    """Plays a history to a judge for each channel. Rules 1 and 2."""
 
     def __init__(self, history: History, topics: RoundTopics) -> None:
         self._now_s = 0.0
-        self._topic_of: dict[Value, str] = {}
+        self._later = topics.later
+        self._channel_of: dict[tuple[str, Value], str] = {}
+        """Which channel gave this worker this record."""
         self.judges = {
-            topics.jobs: Judge(self._clock, is_ordered=topics.is_ordered),
-            topics.later: Judge(self._clock),
+            WORK_CHANNEL: Judge(self._clock, is_ordered=topics.is_ordered),
+            COPY_CHANNEL: Judge(self._clock),
+            LATE_CHANNEL: Judge(self._clock),
         }
         self._events: list[tuple[float, Callable[[], None]]] = []
         for operation in history.operations:
@@ -58,26 +66,28 @@ class _Playback:
         self._events.append((at_s, happen))
 
     def _add(self, operation: Operation) -> None:
-        began_s, is_ok = operation.began / _NS, operation.status is Status.OK
+        began_s = operation.began / _NS
         if operation.held is not None:
             (((topic, partition), ((offset, value),)),) = operation.reads.items()
             epoch, seen_ms, until_ms = operation.held
-            self._topic_of[value] = topic
+            late = LATE_CHANNEL if topic == self._later else WORK_CHANNEL
+            channel = COPY_CHANNEL if operation.process.endswith(COPIER) else late
+            self._channel_of[operation.process, value] = channel
             delivery = Delivery(value, partition, offset, b"%d" % (value % KEYS), _Hold(epoch, until_ms))
-            self._at(seen_ms / 1000, lambda: self.judges[topic].handed_out(operation.process, delivery))
+            self._at(seen_ms / 1000, lambda: self.judges[channel].handed_out(operation.process, delivery))
         elif operation.kind == "leave":
             self._at(began_s, lambda: self._leaves(operation.process))
         elif operation.kind == "nack":
             self._at(began_s, lambda: self._judge(operation).gives_back(operation.process, _about(operation)))
         elif operation.kind in _SAID:
             self._at(began_s, lambda: self._judge(operation).says(operation.process, _about(operation)))
-            if is_ok:
-                ended_s = operation.ended / _NS
-                confirmed = Judge.acknowledged if operation.kind == "ack" else Judge.rejected
-                self._at(ended_s, lambda: confirmed(self._judge(operation), operation.process, _about(operation)))
+            if operation.status is not Status.INFO:
+                answer = _ANSWERS[operation.kind, operation.status]
+                answered_s = operation.ended / _NS
+                self._at(answered_s, lambda: answer(self._judge(operation), operation.process, _about(operation)))
 
     def _judge(self, operation: Operation) -> Judge:
-        return self.judges[self._topic_of[operation.about]]
+        return self.judges[self._channel_of[operation.process, operation.about]]
 
     def _leaves(self, worker: str) -> None:
         for judge in self.judges.values():
@@ -113,17 +123,17 @@ def life_of(process: str) -> str:
 def anomalies_of_channels(history: History, final: Final_, topics: RoundTopics) -> list[str]:
     """What is wrong with what workers were given. Without a final read (empty), only what can be told without one."""
     judges = _Playback(history, topics).judges
-    jobs, later = judges[topics.jobs], judges[topics.later]
-    found = [*jobs.anomalies, *later.anomalies, *early(history)]
+    jobs, copied, later = judges[WORK_CHANNEL], judges[COPY_CHANNEL], judges[LATE_CHANNEL]
+    found = [*(text for judge in judges.values() for text in judge.anomalies), *early(history)]
     is_emptied = any(o.kind == EMPTIED and o.status is Status.OK for o in history.operations)
     if not final or not is_emptied:
         return found
-    jobs.written = {*_values(final, topics.jobs)}
+    jobs.written = copied.written = {*_values(final, topics.jobs)}
     jobs.letters = {*_values(final, topics.letters)}
     later.written = {*_values(final, topics.later)}
-    strange = jobs.letters - jobs.said
+    strange = jobs.letters - {*jobs.said}
     found += [f"letter-from-nowhere: {value} is a letter, and nobody rejected it" for value in sorted(strange)]
-    return [*found, *jobs.lost(), *later.lost(), *jobs.wrong_copies(Counter(_values(final, topics.done)))]
+    return [*found, *jobs.lost(), *later.lost(), *copied.wrong_copies(Counter(_values(final, topics.done)))]
 
 
 def _values(final: Final_, topic: str) -> list[Value]:

@@ -2,7 +2,8 @@
 
 Rule 1: a record is noted as delivered at the time when the SDK looked whether it is still the worker's own: a process that is
         frozen between that and its note would be blamed for what happened meanwhile.
-Rule 2: what is said of a record is noted before it is sent, and again when it is confirmed.
+Rule 2: what is said of a record is noted before it is sent, and again when it is confirmed or refused. A transaction says it
+        when its commit is asked for; what it gives back is noted before it is aborted.
 Rule 3: who is `last` ends when nothing is left in any channel and nothing waits for its time; others leave when asked to.
 """
 
@@ -22,6 +23,8 @@ from tests.simulation.history import Operation, Status
 from tests.simulation.recorded import RETRY_S, Session
 from tests.simulation.workload import PATIENT, Workload
 
+COPIER: Final = "-copier"
+"""How the name of a worker ends that copies."""
 EMPTIED: Final = "emptied"
 """The kind of the operation that says that nothing is left."""
 _SESSION_S: Final = (3.0, 15.0)
@@ -49,7 +52,7 @@ class ChannelLoad:
         """What goes on at the same time."""
         workers = [self._sessions(f"{self._life}-worker-{number}", self._work) for number in range(2)]
         others = [
-            self._sessions(f"{self._life}-copier", self._copy),
+            self._sessions(f"{self._life}{COPIER}", self._copy),
             self._sessions(f"{self._life}-late", self._take_late),
         ]
         return [*workers, *others, *([self._look_until_empty()] if self._is_last else [])]
@@ -123,13 +126,18 @@ class ChannelLoad:
             client.worker(self._topics.jobs, channel=COPY_CHANNEL, max_in_flight=random.choice(_AT_ONCE)) as worker,
         ):
             ends_s = time.monotonic() + random.uniform(*_SESSION_S)
-            while time.monotonic() < ends_s and not self._is_over:
-                messages = await worker.getmany(timeout_ms=300)
-                if messages:
-                    await self._copy_these(producer, messages, name, aborts=random.random() < 0.2)
+            try:
+                while time.monotonic() < ends_s and not self._is_over:
+                    messages = await worker.getmany(timeout_ms=300)
+                    for message in messages:
+                        self._delivered(name, worker, message)
+                    if messages:
+                        await self._copy_these(producer, messages, name, aborts=random.random() < 0.2)
+            finally:
+                self._leaves(name)
 
     async def _copy_these(self, producer: Any, messages: list[Any], name: str, *, aborts: bool) -> None:
-        operation = self._load.begin(name, "txn-ack")
+        operation, deliveries = self._load.begin(name, "txn-ack"), [Delivery.of(message) for message in messages]
         txn = producer.transaction()
         try:
             await txn.begin()
@@ -137,27 +145,39 @@ class ChannelLoad:
                 await txn.send(self._topics.done, message.value, key=message.key)
             await txn.ack(messages)
             if aborts:
+                self._give_back(name, deliveries)
                 await txn.abort()
                 self._load.end(operation, Status.FAIL)
                 return
+            for delivery in deliveries:
+                self.says(name, delivery)
             await self._load.commit(txn, operation)
         except errors.OncelogError as error:
+            self._give_back(name, deliveries)
             if not await self._load.end_by_outcome(txn, operation, error):
                 raise
             return
         self._load.end(operation, Status.OK)
+        for delivery in deliveries:
+            self.acknowledged(name, delivery)
+
+    def _give_back(self, name: str, deliveries: list[Delivery]) -> None:
+        for delivery in deliveries:
+            self.gives_back(name, delivery)
 
     async def _take_late(self, client: Client, name: str, random: Random) -> None:
         """Acknowledges all that comes, many at a time."""
         async with client.worker(self._topics.later, channel=LATE_CHANNEL, max_in_flight=100) as worker:
             ends_s = time.monotonic() + random.uniform(*_SESSION_S)
-            while time.monotonic() < ends_s and not self._is_over:
-                messages = await worker.getmany(timeout_ms=300)
-                for message in messages:
-                    self._delivered(name, worker, message)
-                if messages:
-                    await self._acknowledge(worker, name, messages)
-            self._leaves(name)
+            try:
+                while time.monotonic() < ends_s and not self._is_over:
+                    messages = await worker.getmany(timeout_ms=300)
+                    for message in messages:
+                        self._delivered(name, worker, message)
+                    if messages:
+                        await self._acknowledge(worker, name, messages)
+            finally:
+                self._leaves(name)
 
     async def _acknowledge(self, worker: Any, name: str, messages: list[Any]) -> None:
         deliveries = [Delivery.of(message) for message in messages]
@@ -190,6 +210,10 @@ class ChannelLoad:
         operation = self._said.pop(delivery)
         operation.kind = "reject"
         self._load.end(operation, Status.OK)
+
+    def refused(self, _worker: str, delivery: Delivery) -> None:
+        """Rule 2."""
+        self._load.end(self._said.pop(delivery), Status.FAIL)
 
     def gives_back(self, worker: str, delivery: Delivery) -> None:
         """Rule 2."""

@@ -63,6 +63,9 @@ class Notes(Protocol):
     def rejected(self, worker: str, delivery: Delivery) -> None:
         """The broker has confirmed the rejection."""
 
+    def refused(self, worker: str, delivery: Delivery) -> None:
+        """What was said does not count: the record was not the worker's any more."""
+
     def gives_back(self, worker: str, delivery: Delivery) -> None:
         """A NACK is about to be sent."""
 
@@ -77,8 +80,8 @@ class Judge:
     perhaps_written: set[int] = field(default_factory=set)
     acknowledged_s: dict[int, float] = field(default_factory=dict)
     """When the first acknowledgement was confirmed."""
-    said: set[int] = field(default_factory=set)
-    """Those of which an acknowledgement or a rejection was sent; it may count, whatever its worker was told."""
+    said: Counter[int] = field(default_factory=Counter)
+    """How many acknowledgements and rejections were sent that may count: those that were refused do not."""
     delivered: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     dead: set[int] = field(default_factory=set)
     """Those whose rejection was answered."""
@@ -115,7 +118,11 @@ class Judge:
 
     def says(self, _worker: str, delivery: Delivery) -> None:
         """See `Notes`."""
-        self.said.add(delivery.value)
+        self.said[delivery.value] += 1
+
+    def refused(self, _worker: str, delivery: Delivery) -> None:
+        """See `Notes`."""
+        self.said[delivery.value] -= 1
 
     def gives_back(self, worker: str, delivery: Delivery) -> None:
         """See `Notes`."""
@@ -137,9 +144,9 @@ class Judge:
     def lost(self) -> list[str]:
         """A sentence for each record that is nowhere, when everything has been done; `letters` holds all letters by now.
 
-        What was said counts: it may have been done, whatever its worker was told.
+        What was said and not refused counts: it may have been done, whatever its worker was told.
         """
-        lost = self.written - {*self.acknowledged_s} - self.letters - self.said
+        lost = self.written - {*self.acknowledged_s} - self.letters - {*+self.said}
         texts = [f"lost-in-channel: {value} was written, and nobody has done it" for value in sorted(lost)]
         unwritten = self.dead - self.letters
         return texts + [f"lost-letter: {value} was rejected, and is in no letter" for value in sorted(unwritten)]
@@ -163,7 +170,8 @@ def _is_owned(hold: Hold, later: Hold, at_s: float) -> bool:
 async def settle(message: ChannelMessage, notes: Notes, random: Random, name: str) -> None:
     """Does one of all the things that a worker may do with a record."""
     delivery, choice = Delivery.of(message), random.random()
-    if choice < 0.70 or 0.80 <= choice < 0.97:
+    is_last_word = choice < 0.70 or 0.80 <= choice < 0.97
+    if is_last_word:
         notes.says(name, delivery)
     try:
         if choice < 0.70:
@@ -186,7 +194,8 @@ async def settle(message: ChannelMessage, notes: Notes, random: Random, name: st
             await message.reject("bad")
             notes.rejected(name, delivery)
     except errors.NotOwnerError:
-        pass
+        if is_last_word:
+            notes.refused(name, delivery)
     except errors.OncelogError as error:
         if not error.retriable and not isinstance(error, errors.IllegalStateError):
             raise

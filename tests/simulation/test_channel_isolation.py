@@ -43,6 +43,23 @@ async def acknowledge_all(client: Client, judge: Judge) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_an_isolated_leader_gives_nothing_that_was_acknowledged_elsewhere(seed: int) -> None:
+    isolated(seed, from_etcd=True)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_nor_does_one_that_lost_etcd_alone(seed: int) -> None:
+    """Its registration runs out, and the brokers that it reaches do not tell it."""
+    isolated(seed, from_etcd=True, from_others=False)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_nor_does_one_that_etcd_tells_late(seed: int) -> None:
+    """It is held for dead, and its registration is renewed all the while."""
+    isolated(seed, from_etcd=False)
+
+
+def isolated(seed: int, *, from_etcd: bool, from_others: bool = True) -> None:
+    """Cuts the leader off, has all records acknowledged at the next one, and looks what its worker is given."""
     judge = Judge()
 
     async def main(cluster: SimCluster) -> None:
@@ -63,8 +80,10 @@ def test_an_isolated_leader_gives_nothing_that_was_acknowledged_elsewhere(seed: 
             await asyncio.sleep(2)
             (found,) = (await writer.admin.describe_topic(TOPIC)).partitions
             alone = f"broker-{found.leader}"
-            network.partition([alone, "near"], [*(name for name in OTHERS if name != alone), "far", "writer"])
-            etcd.cut(alone)
+            others = [*(name for name in OTHERS if name != alone), "far", "writer"]
+            network.partition([alone, "near"] if from_others else ["near"], others)
+            if from_etcd:
+                etcd.cut(alone)
             async with asyncio.timeout(120):
                 await acknowledge_all(far, judge)
             await asyncio.sleep(10)

@@ -213,6 +213,7 @@ class Broker:
         )
         ephemeral = EphemeralChannels(ports.transport, view, around)
         host = ChannelHost(view, self.replicas.partitions, around, ephemeral)
+        host.deposed = self.replicas.deposed
         self.replicas.on_role(host.role_changed)
         service = ChannelService(config, view, self.replicas, host)
         service.register(ports.server)
@@ -224,7 +225,7 @@ class Broker:
         """Whether the others may have given this broker up: they do not reach it, or its registration may have run out."""
         config = self.config
         return (
-            self.contacts.may_be_given_up(config.harmless_pause_ms)
+            self.contacts.may_be_given_up(config.cut_off_after_ms)
             or self.registration.unrenewed_ms() > config.session_timeout_ms * 4 // 5
         )
 

@@ -149,6 +149,11 @@ class BrokerConfig(ServingConfig):
         return (self.peer_silence_max_ms - self.peer_hold_ms + 2 * self.probe_timeout_ms) * 4 // 5
 
     @property
+    def cut_off_after_ms(self) -> int:
+        """The silence after which another broker counts as one that does not hear this one: longer than it holds a call."""
+        return max(self.harmless_pause_ms, self.peer_hold_ms + self.probe_timeout_ms // 2)
+
+    @property
     def log_dir(self) -> str:
         """The folder of the partition logs, below the data directory."""
         return "logs"

@@ -108,7 +108,7 @@ class FakeCoordinator:
             raise error
         kept = self.of(request.partition, request.channel_id)
         if request.leader_epoch < kept.epoch:
-            raise FencedLeaderEpochError(leader_epoch=request.leader_epoch, known_epoch=kept.epoch)
+            raise FencedLeaderEpochError(leader_epoch=request.leader_epoch, newest_epoch=kept.epoch)
         kept.epoch = request.leader_epoch
         reply = getattr(self, f"_{method}")(kept, request)
         if self.after and (error := self.after.pop(0)) is not None:

@@ -4,7 +4,9 @@ Rule 1: nothing goes back: per partition and shard the entry with the highest ep
 Rule 2: concurrent refreshes share one call; a refresh that begins after you asked is the one you wait for.
 Rule 3: TLS that both sides cannot agree on at any bootstrap address is said at once: waiting does not mend it. Later,
         with a cluster that was known once, it may be a renewal under way, and is tried again like any other failure.
-Rule 4: a client that has never reached its cluster says so after `bootstrap_timeout_ms`: most likely an address is wrong.
+Rule 4: when refreshes bring nothing new for longer than a fail-over takes, the next broker is asked each time: the one that
+        answers may be cut off from etcd.
+Rule 5: a client that has never reached its cluster says so after `bootstrap_timeout_ms`: most likely an address is wrong.
 
 Whom a refresh asks, and what it believes of an answer, is `AnyBroker`'s.
 """
@@ -24,6 +26,8 @@ from oncelog.core.names import check_topic_name
 from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pb
 
+_IN_VAIN_MS = 3_000
+"""Longer than a fail-over takes."""
 _UNKNOWN_TOPIC_GRACE_MS = 1_000
 """A broker may hear of a new topic a little later than its creator."""
 
@@ -65,6 +69,8 @@ class Metadata:
         self._txn_owners: dict[int, tuple[str, int]] = {}
         self._group_owners: dict[int, tuple[str, int]] = {}
         self._revision = 0
+        self._in_vain_since_ms: int | None = None
+        """Since when refreshes that were requested brought nothing new; None: the last one did."""
         self._refresh: asyncio.Task[None] | None = None
         self._next_refresh: asyncio.Task[None] | None = None
         self._any_broker = AnyBroker(context)
@@ -231,7 +237,12 @@ class Metadata:
         task.result()
 
     def request_refresh(self) -> asyncio.Task[None]:
-        """Starts a refresh in the background, or joins the next one."""
+        """Starts a refresh in the background, or joins the next one. Rule 4."""
+        now = now_ms()
+        if self._in_vain_since_ms is None:
+            self._in_vain_since_ms = now
+        elif now - self._in_vain_since_ms > _IN_VAIN_MS:
+            self._any_broker.ask_another()
         return self._join_refresh()
 
     def _join_refresh(self) -> asyncio.Task[None]:
@@ -300,6 +311,8 @@ class Metadata:
         self.group_shards = reply.group_shard_count or self.group_shards
         if reply.revision < self._revision:
             return  # an older view: epochs above were merged, names and brokers stay
+        if reply.revision > self._revision:
+            self._in_vain_since_ms = None
         self._revision = reply.revision
         if reply.brokers:
             self._brokers = {info.broker.broker_id: info.address for info in reply.brokers}

@@ -49,6 +49,10 @@ class Contacts:
         """Notes that a connection to the broker's address was refused."""
         self._reach.refused(ref, self._clock.monotonic_ms())
 
+    def failed(self, ref: BrokerRef) -> None:
+        """Notes that a call to the broker failed on its way."""
+        self._reach.failed(ref)
+
     def tick(self) -> None:
         """Is called every `tick_ms`: when it is called much later, this process was paused."""
         now_ms = self._clock.monotonic_ms()

@@ -101,7 +101,10 @@ class Peers:
 
     def unreachable(self, ref: BrokerRef, error: OncelogError) -> None:
         """Notes that a broker did not answer a call, and pursues it as a suspect."""
-        if error.code not in (ErrorCode.NETWORK_ERROR, ErrorCode.REQUEST_TIMED_OUT) or ref in self._suspects:
+        if error.code not in (ErrorCode.NETWORK_ERROR, ErrorCode.REQUEST_TIMED_OUT):
+            return
+        self._contacts.failed(ref)
+        if ref in self._suspects:
             return
         if self._view.is_live(ref) and ref != self._me():
             self._suspects[ref] = None

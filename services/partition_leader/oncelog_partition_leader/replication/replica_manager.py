@@ -102,6 +102,7 @@ class ReplicaManager:
         self.partitions, self.led, self.unopened = here.partitions, here.led, here.unopened
         self._host = BrokerHost(context, here, self, coordinators, self.metrics, unreachable, self.min_insync_of)
         self.hand_over = self._host.hand_over
+        self.deposed = self._host.deposed
         self.follower_reads = FollowerReads(cluster)
         self.trash = Trash(ports.disk, config.log_dir, config.trash_retention_ms)
         now_ms = cluster.contacts.cluster_now_ms

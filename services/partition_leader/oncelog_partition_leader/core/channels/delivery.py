@@ -261,6 +261,11 @@ class Delivery:
         return self._writes.confirmed
 
     @property
+    def sent_write_no(self) -> int:
+        """The number of the last write that was begun: the coordinator may have it."""
+        return self._writes.sent
+
+    @property
     def seeks(self) -> int:
         """How often the channel was sought on this partition, for `SendChannelAcks`."""
         return self._seeks

@@ -55,6 +55,11 @@ class WriteQueue:
         """The number of the write with which everything so far is durable."""
         if self._drafts:
             return self._drafts[-1].number
+        return self.sent
+
+    @property
+    def sent(self) -> int:
+        """The number of the outstanding write, or else of the last one."""
         return self.confirmed if self.outstanding is None else self.outstanding.number
 
     @property

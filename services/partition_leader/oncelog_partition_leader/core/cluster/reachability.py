@@ -46,6 +46,8 @@ class _Contact:
 
     last_ms: int
     answered: bool = False
+    failed: bool = False
+    """A call to it has failed since its last answer."""
     refused_ms: int | None = None
 
 
@@ -71,7 +73,7 @@ class Reachability:
         if contact is None:
             return False
         was_heard = self.heard(ref, now_ms)
-        contact.last_ms, contact.answered, contact.refused_ms = now_ms, True, None
+        contact.last_ms, contact.answered, contact.failed, contact.refused_ms = now_ms, True, False, None
         return not was_heard
 
     def refused(self, ref: BrokerRef, now_ms: int) -> None:
@@ -79,6 +81,12 @@ class Reachability:
         contact = self._contacts.get(ref)
         if contact is not None and contact.refused_ms is None:
             contact.refused_ms = now_ms
+
+    def failed(self, ref: BrokerRef) -> None:
+        """Notes that a call to the broker failed on its way: an answer to an earlier one says nothing of now."""
+        contact = self._contacts.get(ref)
+        if contact is not None:
+            contact.failed = True
 
     def slept(self, ms: int) -> None:
         """Excuses all others for the time in which this process was paused."""
@@ -128,13 +136,19 @@ class Reachability:
         return 2 * (possible + 1) < self._electorate(now_ms)
 
     def may_be_given_up(self, after_ms: int, now_ms: int) -> bool:
-        """Returns True when this broker and those that have answered within this time are no majority: the others may be one,
-        reach none of these, and hold this broker for dead (rule 3).
+        """Returns True when this broker, and those that have answered within this time, are no majority of the registered ones:
+        the others may reach none of these, and hold this broker for dead. One that refuses connections counts: a firewall
+        may do so, and refuse ours there, which is taken for a proof (rule 2).
         """
+        contacts = self._contacts.values()
         answered = sum(
-            self.heard(ref, now_ms) and now_ms - self._contacts[ref].last_ms < after_ms for ref in self._contacts
+            contact.answered
+            and not contact.failed
+            and contact.refused_ms is None
+            and now_ms - contact.last_ms < after_ms
+            for contact in contacts
         )
-        return 2 * (answered + 1) <= self._electorate(now_ms)
+        return 2 * (answered + 1) <= 1 + len(contacts)
 
     def _electorate(self, now_ms: int) -> int:
         return 1 + sum(not self.is_gone(ref, now_ms) for ref in self._contacts)

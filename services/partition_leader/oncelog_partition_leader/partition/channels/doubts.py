@@ -55,6 +55,10 @@ class Doubts:
         if now_ms - seen_ms > self._harmless_ms:
             self.stood_still()
 
+    def still_counts(self, asked_ms: int) -> bool:
+        """Whether an answer that came now, to a question of that time, says who leads: while cut off, only a quick one."""
+        return not self._is_cut_off() or self._clock.monotonic_ms() - asked_ms <= self._harmless_ms // _BETWEEN_LOOKS
+
     def _pulse(self) -> None:
         delay_s = self._harmless_ms / _BETWEEN_LOOKS / 1000
         self._timer = asyncio.get_running_loop().call_later(delay_s, self._pulse)

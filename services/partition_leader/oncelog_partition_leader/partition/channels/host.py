@@ -8,10 +8,10 @@ Rule 2: a channel that a fence or a fault has ended here is opened again after a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from oncelog.errors import LeaderNotAvailableError, NotLeaderError, UnknownChannelError
+from oncelog.errors import FencedLeaderEpochError, LeaderNotAvailableError, NotLeaderError, UnknownChannelError
 from oncelog.types import PartitionId
 from oncelog_partition_leader.partition.channels.ephemeral import EphemeralChannels
 from oncelog_partition_leader.partition.channels.led_channel import LedChannel, Surroundings
@@ -49,6 +49,8 @@ class ChannelHost:
         """By partition and channel id."""
         self._begun: dict[PartitionId, tuple[Leadership, set[str]]] = {}
         """The ids of the channels that were begun in the present leadership of a partition."""
+        self.deposed: Callable[[Leadership, int], None] = lambda _leadership, _epoch: None
+        """Called when a coordinator knows a newer leader epoch than that of this leadership, which has to end then."""
         around.doubts.stood_still = self._stood_still
         around.doubts.cut_off = lambda: self._doubt_all(stood_still=False)
         view.listen(self._saw)
@@ -160,6 +162,8 @@ class ChannelHost:
             if not shared.led:
                 shared.close()
                 del self.shared[channel_id]
+        if isinstance(led.ended, FencedLeaderEpochError) and "newest_epoch" in led.ended.context:
+            self.deposed(led.leadership, int(led.ended.context["newest_epoch"]))
         if not isinstance(led.ended, NotLeaderError | UnknownChannelError):
             asyncio.get_running_loop().call_later(_AGAIN_S, self._try_to_look, place, Beginning.AGAIN)
 

@@ -118,7 +118,7 @@ class LedChannel:
 
     @property
     def has_unsettled(self) -> bool:
-        """There is a record that is not settled, or was not looked at yet. No deadline is looked at for that."""
+        """There is a record that is not settled, or was not looked at yet. The core's clock is not moved on for this."""
         return self.end_offset > self.delivery.next_offset or self.delivery.counts().depth > 0
 
     @property
@@ -158,10 +158,11 @@ class LedChannel:
 
         Raises why it ended, or `CoordinatorNotAvailableError`.
         """
-        self.make_sure()
         try:
             async with asyncio.timeout(max(timeout_ms, 0) / 1000):
-                await self._opened.wait()
+                while self.ended is None and not self.is_open:
+                    self.make_sure()
+                    await self._opened.wait()
         except TimeoutError:
             raise CoordinatorNotAvailableError(
                 "the state of the channel is not read yet", cause=self._opening.trouble
@@ -197,6 +198,7 @@ class LedChannel:
         """Puts options and the pause in force."""
         before, self.channel = self.channel, channel
         if not self.is_open or before == channel:
+            self._news()  # in doubt: workers that wait may get something by it, and have the coordinator asked
             return
         self.delivery.configure(channel.options)
         if before.paused != channel.paused:
@@ -276,11 +278,14 @@ class LedChannel:
     # ------------------------------------------------------------ inside
 
     async def _ask(self) -> None:
-        asked = 0
+        """Until an answer counts: this process did not stand still after the question, and the answer was quick enough."""
+        asked, asked_ms = 0, 0
         try:
-            while asked < self._doubted:
-                asked = self._doubted
-                await self._opening.confirm()
+            while asked < self._doubted or not self._around.doubts.still_counts(asked_ms):
+                asked, asked_ms = self._doubted, self.now_ms()
+                if not await self._opening.confirm(self.delivery):
+                    self.give_up()
+                    return
         except OncelogError as error:
             self.end(error)
             return

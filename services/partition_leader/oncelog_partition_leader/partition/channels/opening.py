@@ -79,11 +79,15 @@ class Opening:
             delivery.seek(min(stored.settled_before, end))
         return delivery
 
-    async def confirm(self) -> None:
+    async def confirm(self, delivery: Delivery) -> bool:
         """Returns when the coordinator has answered that no newer leader has opened the channel. So nothing has happened to
         it but what happened here. Raises `FencedLeaderEpochError`.
+
+        False: the coordinator does not remember what was written here, since it has lost records in a disaster.
         """
-        await self._read()
+        confirmed = delivery.confirmed_write_no
+        reply = await self._until_done(lambda: self._coordinators.open(self._place.opening((0,))))  # not for all blocks
+        return reply.known and confirmed <= reply.write_no <= delivery.sent_write_no
 
     async def _remembered(self, channel: Channel) -> Stored:
         """Returns what is remembered, once no write of an earlier attempt can change it, and nothing of it is lost.

@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Final
 
-from oncelog.errors import ErrorCode, OncelogError, RequestTimedOutError
+from oncelog.errors import CoordinatorNotAvailableError, ErrorCode, OncelogError, RequestTimedOutError
 from oncelog.ports import WallClock
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog_partition_leader.core.channels.delivery import Delivery
@@ -202,6 +202,9 @@ class TransactionAcks:
                         self._fenced(error)
                         return
                     continue
+                if not reply.known:  # it has lost what was written here: it would refuse every acknowledgement
+                    self._fenced(CoordinatorNotAvailableError("the channel is opened again here"))
+                    return
                 if self._conclude(known, reply):
                     tries = 0
         finally:

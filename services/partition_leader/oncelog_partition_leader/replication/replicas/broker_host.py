@@ -125,11 +125,15 @@ class BrokerHost:
     # ------------------------------------------------------------ of links and replicas
 
     def fenced(self, leadership: Leadership, error: OncelogError) -> None:
-        """See `follower_link.LinkHost`. If etcd still names this broker, it takes a higher epoch."""
+        """See `follower_link.LinkHost`."""
+        self.deposed(leadership, int(error.context["known_epoch"]))
+
+    def deposed(self, leadership: Leadership, epoch: int) -> None:
+        """Acts on another process that knows a newer epoch. If etcd still names this broker, it takes a higher one."""
         partition = self._here.leadership_of(leadership)
         if partition is not None:
-            _log.info("%s: a follower knows a newer epoch: %s", leadership.partition, error)
-            partition.saw_epoch(int(error.context["known_epoch"]))
+            _log.info("%s: another process knows epoch %d, newer than ours", leadership.partition, epoch)
+            partition.saw_epoch(epoch)
             self._owner.apply(partition.id)
 
     def leadership_ended(self, leadership: Leadership) -> None:

@@ -66,9 +66,15 @@ def test_who_was_answered_by_no_majority_lately_may_be_given_up() -> None:
     reach.answered(B, 600)
     assert not reach.may_be_given_up(500, 600)
     assert broker(FOUR, A).may_be_given_up(500, 0), "two of four: the other two may be enough, if one more dies"
-    reach.refused(A, 600)
-    reach.refused(B, 600)
-    assert not reach.may_be_given_up(500, 600), "both processes have ended: nobody is left to give it up"
+    reach.answered(A, 600)
+    reach.failed(B)
+    assert not reach.may_be_given_up(500, 600)
+    reach.failed(A)
+    assert reach.may_be_given_up(500, 600), "their last answers say nothing of now"
+    reach.answered(A, 700)
+    assert not reach.may_be_given_up(500, 700)
+    reach.refused(A, 800)
+    assert reach.may_be_given_up(500, 800), "a firewall may refuse, to both sides"
     assert not broker({0: 10}).may_be_given_up(500, 5_000)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 from oncelog.v1 import channel_pb2 as pb
 from oncelog_partition_leader.partition.channels.doubts import Doubts
@@ -128,6 +129,7 @@ def test_in_doubt_requests_wait_and_a_second_standstill_asks_once_more() -> None
         await world.send(b"a", b"b")
         assert await world.values("w1", max_in_flight=1, max_wait_ms=100) == [b"a"]
         led, kept = await world.opened(), world.coordinator.of()
+        asked = len(world.coordinator.named("open"))
         world.coordinator.gate.clear()
         stand_still(world)
         settling = asyncio.create_task(world.settle("w1", said(0)))
@@ -140,6 +142,9 @@ def test_in_doubt_requests_wait_and_a_second_standstill_asks_once_more() -> None
         world.host.around.doubts.look()
         world.coordinator.gate.set()
         assert not (await settling).errors
+        assert len(world.coordinator.named("open")) == asked + 2, (
+            "the first answer may be of before the second standstill"
+        )
         assert kept.settled_before == 1
         assert await world.values("w2", max_wait_ms=1_000) == [], "it was paused meanwhile"
         world.put(value)
@@ -199,7 +204,35 @@ def test_a_broker_that_is_cut_off_goes_on_while_the_coordinator_knows_no_other_l
     play(scenario)
 
 
-def test_a_coordinator_that_answers_slowly_does_not_keep_a_cut_off_leader_in_doubt() -> None:
+def test_while_it_is_cut_off_an_answer_that_took_long_says_nothing_of_now() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel(ack_wait_ms=1_000))
+        await world.opened()
+        kept = world.coordinator.of()
+        world.is_cut_off = True
+        await asyncio.sleep(1)
+        await world.send(b"a")
+        serve = world.coordinator.serve
+
+        async def slow(method: str, request: Any) -> Any:
+            reply = await serve(method, request)
+            await asyncio.sleep(0.9)
+            return reply
+
+        world.coordinator.serve = slow  # type: ignore[method-assign]
+        waiting = asyncio.create_task(world.values("w1", max_wait_ms=5_000))
+        await asyncio.sleep(0.5)
+        kept.epoch, kept.settled_before = (
+            2,
+            1,
+        )  # after the question: another broker leads, and its worker has acknowledged
+        assert await waiting == []
+
+    play(scenario)
+
+
+def test_when_the_reason_is_over_a_slow_answer_is_enough() -> None:
     async def scenario(world: ChannelWorld) -> None:
         await world.lead()
         world.put(channel())
@@ -209,11 +242,49 @@ def test_a_coordinator_that_answers_slowly_does_not_keep_a_cut_off_leader_in_dou
         world.coordinator.gate.clear()
         await world.send(b"a")
         waiting = asyncio.create_task(world.values("w1", max_wait_ms=60_000))
-        await asyncio.sleep(0.6)  # it has looked several times, whether it is cut off
+        await asyncio.sleep(0.6)
+        world.is_cut_off = False
         world.coordinator.gate.set()
         await asyncio.sleep(0.1)
         assert waiting.done()
         assert waiting.result() == [b"a"]
+
+    play(scenario)
+
+
+def test_a_channel_that_goes_on_while_it_is_in_doubt_asks_for_the_workers_that_wait() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        value = channel(paused=True)
+        world.put(value)
+        await world.send(b"a")
+        waiting = asyncio.create_task(world.values("w1", max_wait_ms=60_000))
+        await asyncio.sleep(1)
+        stand_still(world)
+        await asyncio.sleep(1)  # the timer sees it, and nothing is due
+        world.put(replace(value, paused=False))
+        await asyncio.sleep(0.1)
+        assert waiting.done()
+        assert waiting.result() == [b"a"]
+
+    play(scenario)
+
+
+def test_a_coordinator_that_has_lost_what_was_written_has_the_channel_opened_again() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel())
+        await world.send(b"a", b"b")
+        assert await world.values("w1", max_in_flight=1, max_wait_ms=100) == [b"a"]
+        assert not (await world.settle("w1", said(0))).errors
+        led = await world.opened()
+        world.coordinator.kept.clear()
+        stand_still(world)
+        assert await world.values("w2", max_wait_ms=10_000) == [], "w2 is to ask again, since the channel ends here"
+        await asyncio.sleep(2)
+        assert sorted(await world.values("w2", max_wait_ms=10_000)) == [b"a", b"b"], "what nobody remembers comes again"
+        assert led.ended is not None
+        assert world.coordinator.of().known
 
     play(scenario)
 

@@ -107,3 +107,20 @@ def test_a_fault_on_one_partition_leaves_the_others_their_channels() -> None:
         assert list(world.host.shared[CHANNEL_ID].led) == [1]
 
     play(scenario)
+
+
+def test_a_newer_leader_that_a_coordinator_knows_ends_the_whole_leadership() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        told: list[tuple[int, int]] = []
+        world.host.deposed = lambda leadership, epoch: told.append((leadership.epoch, epoch))
+        await world.lead()
+        world.put(channel())
+        led = await world.opened()
+        world.coordinator.of().epoch = 7
+        led.doubt(stood_still=False)
+        led.make_sure()
+        await asyncio.sleep(0.1)
+        assert isinstance(led.ended, errors.FencedLeaderEpochError)
+        assert told == [(led.leadership.epoch, 7)]
+
+    play(scenario)

@@ -147,6 +147,38 @@ def test_a_broker_that_sees_a_new_topic_late_is_not_believed_alone(cluster: Fake
     cluster.run(work)
 
 
+def test_when_nothing_new_is_told_for_long_another_broker_is_asked(cluster: FakeCluster) -> None:
+    """The one that answers may be cut off from etcd alone: it is quick, and knows nothing of the next leader."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            metadata = client._metadata
+            await metadata.topic(TOPIC, client._context.deadline_ms())
+            asked: list[str] = []
+            ask = metadata._any_broker._ask
+
+            async def noted(address: str, *others: Any) -> Any:
+                asked.append(address)
+                return await ask(address, *others)
+
+            metadata._any_broker._ask = noted  # type: ignore[method-assign]
+            for _ in range(40):
+                await metadata.request_refresh()
+                await asyncio.sleep(0.1)
+            first = asked[0]
+            assert set(asked[:30]) == {first}, "a fail-over is waited for where answers come from"
+            assert set(asked[31:]) > {first}
+            cluster.revision += 1
+            await metadata.request_refresh()
+            asked.clear()
+            for _ in range(20):
+                await metadata.request_refresh()
+                await asyncio.sleep(0.1)
+            assert len(set(asked)) == 1, "there was news"
+
+    cluster.run(work)
+
+
 def no_tls() -> errors.NetworkError:
     return errors.NetworkError("the certificate of b0:1 has expired: renew it there", tls="refused", unsent="true")
 
