@@ -109,7 +109,7 @@ class LedChannel:
     @property
     def is_open(self) -> bool:
         """It has begun, and is not in doubt: it may deliver, and take what workers say."""
-        return self.has_begun and not self._doubted
+        return self._delivery is not None and self.ended is None and not self._doubted
 
     @property
     def in_doubt(self) -> bool:
@@ -197,7 +197,9 @@ class LedChannel:
     def configure(self, channel: Channel) -> None:
         """Puts options and the pause in force."""
         before, self.channel = self.channel, channel
-        if not self.is_open or before == channel:
+        if before == channel:
+            return
+        if not self.is_open:
             self._news()  # in doubt: workers that wait may get something by it, and have the coordinator asked
             return
         self.delivery.configure(channel.options)

@@ -87,7 +87,10 @@ class Opening:
         """
         confirmed = delivery.confirmed_write_no
         reply = await self._until_done(lambda: self._coordinators.open(self._place.opening((0,))))  # not for all blocks
-        return reply.known and confirmed <= reply.write_no <= delivery.sent_write_no
+        is_remembered = reply.known and confirmed <= reply.write_no <= delivery.sent_write_no
+        if not is_remembered:
+            _log.error("%s: the coordinator has lost what was written: the channel is opened again", self._place)
+        return is_remembered
 
     async def _remembered(self, channel: Channel) -> Stored:
         """Returns what is remembered, once no write of an earlier attempt can change it, and nothing of it is lost.

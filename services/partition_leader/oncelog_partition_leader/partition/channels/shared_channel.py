@@ -169,8 +169,9 @@ class SharedChannel:
         self._around.doubts.look()
         if not self._line:
             return
-        self._make_sure()
         led_here = [led for led in self.led.values() if led.is_open]
+        if len(led_here) < len(self.led):
+            self._make_sure()
         more = [led for led in led_here if self._fill(led)]
         led_here = [led for led in led_here if led.is_open]
         now_ms = self._now_ms()
