@@ -9,6 +9,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.broker import Broker
+from oncelog_partition_leader.core.cluster.election import is_guess
 from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_runtime.metadata.cluster_keys import (
     BROKER_DRAIN_KEY,
@@ -74,6 +75,9 @@ class StoreWatch:
         assert len(isr) == len(now.isr), f"{name}: the ISR names a broker twice: {now}"
         assert isr <= set(now.replicas), f"{name}: the ISR is not within the replicas: {now}"
         assert len(set(now.replicas)) == len(now.replicas) > 0, f"{name}: {now}"
+        if is_guess(now):  # all its replicas are asked before one of them leads
+            assert before is None, f"{name}: what is known is replaced by a guess: {now}"
+            return
         assert now.leader in now.isr, f"{name}: the leader is not in the ISR: {now}"
         if before is None:
             return

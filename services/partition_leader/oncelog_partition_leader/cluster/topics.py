@@ -390,8 +390,10 @@ class Topics:
     def _partition_writes(self, topic: Topic, numbers: list[int]) -> tuple[list[Compare], list[Put]]:
         """Makes the writes of new partitions under their preferred leaders. All logs are empty, so all replicas are in sync.
 
-        Partitions of a topic from before a restore of etcd may have existed, and their logs still do: a guess (`is_guess`).
+        Partitions of a topic from before a restore of etcd may have existed, and their logs still do: a guess (`is_guess`). So
+        may those of a waiting topic, whose id follows from its topic's: made again, it has the logs that it had.
         """
+        may_have_logs = self._view.restored_at() > 0 and (topic.name in self._view.topics or is_waiting(topic.name))
         brokers = self._candidates(topic.replication_factor)
         if len(brokers) < topic.replication_factor:
             return [], []
@@ -407,8 +409,7 @@ class Topics:
             key = partition_key(topic.topic_id, number)
             compares.append(Compare(key, 0))
             new = Partition(topic.name, replicas, isr[0], 0, isr)
-            is_guess = self._view.restored_at() > 0 and topic.name in self._view.topics
-            puts.append(Put(key, (replace(new, leader=None, leader_epoch=-1) if is_guess else new).encode()))
+            puts.append(Put(key, (replace(new, leader=None, leader_epoch=-1) if may_have_logs else new).encode()))
         compares += [Compare(broker_key(ref.broker_id), ref.incarnation) for ref in named]
         return compares, puts
 

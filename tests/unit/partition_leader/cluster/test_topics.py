@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from oncelog import errors
+from oncelog.core.names import waiting_topic
 from oncelog.types import PartitionId
 from oncelog_partition_leader.cluster.topics import Topics
 from oncelog_partition_leader.config import BrokerConfig
@@ -415,6 +416,26 @@ def test_after_a_restore_of_etcd_a_missing_partition_is_a_guess() -> None:
         await making.topics.reconcile()
         state = await making.place.state(PartitionId(topic.topic_id, 1))
         assert (state.leader, state.leader_epoch) == (None, -1), "its log may be there"
+
+    run(scenario)
+
+
+def test_after_a_restore_of_etcd_a_waiting_topic_that_is_made_again_is_a_guess() -> None:
+    """Its id follows from its topic's, so it has the logs that it had, of which one may be shorter or lost. Seed 5012."""
+
+    async def scenario(making: Making) -> None:
+        topic, _ = await making.create()
+        first, _ = await making.create(waiting_topic(topic.name))
+        state = await making.place.state(PartitionId(first.topic_id, 0))
+        assert state.leader is not None, "no log was there before"
+        await making.place.put(RESTORED_KEY, b"1")
+        for key in (topic_key(first.name), *(partition_key(first.topic_id, n) for n in range(first.partitions))):
+            await making.place.delete(key)
+        making.place.view.restart(await making.place.etcd.list("/oncelog/"))
+        again, created = await making.create(waiting_topic(topic.name))
+        assert (again.topic_id, created) == (first.topic_id, True)
+        state = await making.place.state(PartitionId(again.topic_id, 0))
+        assert (state.leader, state.leader_epoch) == (None, -1)
 
     run(scenario)
 
