@@ -24,7 +24,6 @@ _SAID: Final = ("ack", "reject")
 _ANSWERS: Final = {
     ("ack", Status.OK): Judge.acknowledged,
     ("reject", Status.OK): Judge.rejected,
-    ("ack", Status.FAIL): Judge.refused,
 }
 _DELAYED: Final = ("later", "batch")
 
@@ -81,7 +80,7 @@ class _Playback:
             self._at(began_s, lambda: self._judge(operation).gives_back(operation.process, _about(operation)))
         elif operation.kind in _SAID:
             self._at(began_s, lambda: self._judge(operation).says(operation.process, _about(operation)))
-            if operation.status is not Status.INFO:
+            if operation.status is Status.OK:
                 answer = _ANSWERS[operation.kind, operation.status]
                 answered_s = operation.ended / _NS
                 self._at(answered_s, lambda: answer(self._judge(operation), operation.process, _about(operation)))
@@ -131,7 +130,7 @@ def anomalies_of_channels(history: History, final: Final_, topics: RoundTopics) 
     jobs.written = copied.written = {*_values(final, topics.jobs)}
     jobs.letters = {*_values(final, topics.letters)}
     later.written = {*_values(final, topics.later)}
-    strange = jobs.letters - {*jobs.said}
+    strange = jobs.letters - jobs.said
     found += [f"letter-from-nowhere: {value} is a letter, and nobody rejected it" for value in sorted(strange)]
     return [*found, *jobs.lost(), *later.lost(), *copied.wrong_copies(Counter(_values(final, topics.done)))]
 

@@ -2,7 +2,7 @@
 
 Rule 1: a record is noted as delivered at the time when the SDK looked whether it is still the worker's own: a process that is
         frozen between that and its note would be blamed for what happened meanwhile.
-Rule 2: what is said of a record is noted before it is sent, and again when it is confirmed or refused. A transaction says it
+Rule 2: what is said of a record is noted before it is sent, and again when it is confirmed. A transaction says it
         when its commit is asked for; what it gives back is noted before it is aborted.
 Rule 3: who is `last` ends when nothing is left in any channel and nothing waits for its time; others leave when asked to.
 """
@@ -210,10 +210,6 @@ class ChannelLoad:
         operation = self._said.pop(delivery)
         operation.kind = "reject"
         self._load.end(operation, Status.OK)
-
-    def refused(self, _worker: str, delivery: Delivery) -> None:
-        """Rule 2."""
-        self._load.end(self._said.pop(delivery), Status.FAIL)
 
     def gives_back(self, worker: str, delivery: Delivery) -> None:
         """Rule 2."""

@@ -63,9 +63,6 @@ class Notes(Protocol):
     def rejected(self, worker: str, delivery: Delivery) -> None:
         """The broker has confirmed the rejection."""
 
-    def refused(self, worker: str, delivery: Delivery) -> None:
-        """What was said does not count: the record was not the worker's any more."""
-
     def gives_back(self, worker: str, delivery: Delivery) -> None:
         """A NACK is about to be sent."""
 
@@ -80,8 +77,9 @@ class Judge:
     perhaps_written: set[int] = field(default_factory=set)
     acknowledged_s: dict[int, float] = field(default_factory=dict)
     """When the first acknowledgement was confirmed."""
-    said: Counter[int] = field(default_factory=Counter)
-    """How many acknowledgements and rejections were sent that may count: those that were refused do not."""
+    said: set[int] = field(default_factory=set)
+    """Those of which an acknowledgement or a rejection was sent; it may count, whatever its worker was told: a copy of it that
+    a next leader refuses says nothing of the first one."""
     delivered: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     dead: set[int] = field(default_factory=set)
     """Those whose rejection was answered."""
@@ -118,11 +116,7 @@ class Judge:
 
     def says(self, _worker: str, delivery: Delivery) -> None:
         """See `Notes`."""
-        self.said[delivery.value] += 1
-
-    def refused(self, _worker: str, delivery: Delivery) -> None:
-        """See `Notes`."""
-        self.said[delivery.value] -= 1
+        self.said.add(delivery.value)
 
     def gives_back(self, worker: str, delivery: Delivery) -> None:
         """See `Notes`."""
@@ -144,9 +138,9 @@ class Judge:
     def lost(self) -> list[str]:
         """A sentence for each record that is nowhere, when everything has been done; `letters` holds all letters by now.
 
-        What was said and not refused counts: it may have been done, whatever its worker was told.
+        What was said counts: it may have been done, whatever its worker was told.
         """
-        lost = self.written - {*self.acknowledged_s} - self.letters - {*+self.said}
+        lost = self.written - {*self.acknowledged_s} - self.letters - self.said
         texts = [f"lost-in-channel: {value} was written, and nobody has done it" for value in sorted(lost)]
         unwritten = self.dead - self.letters
         return texts + [f"lost-letter: {value} was rejected, and is in no letter" for value in sorted(unwritten)]
@@ -170,8 +164,7 @@ def _is_owned(hold: Hold, later: Hold, at_s: float) -> bool:
 async def settle(message: ChannelMessage, notes: Notes, random: Random, name: str) -> None:
     """Does one of all the things that a worker may do with a record."""
     delivery, choice = Delivery.of(message), random.random()
-    is_last_word = choice < 0.70 or 0.80 <= choice < 0.97
-    if is_last_word:
+    if choice < 0.70 or 0.80 <= choice < 0.97:
         notes.says(name, delivery)
     try:
         if choice < 0.70:
@@ -194,8 +187,7 @@ async def settle(message: ChannelMessage, notes: Notes, random: Random, name: st
             await message.reject("bad")
             notes.rejected(name, delivery)
     except errors.NotOwnerError:
-        if is_last_word:
-            notes.refused(name, delivery)
+        pass
     except errors.OncelogError as error:
         if not error.retriable and not isinstance(error, errors.IllegalStateError):
             raise
