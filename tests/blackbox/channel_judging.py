@@ -20,11 +20,7 @@ from tests.simulation.history import History, Operation, Records, Status, Value
 
 Final_ = Mapping[tuple[str, int], Records]
 _NS: Final = 1_000_000_000
-_SAID: Final = ("ack", "reject")
-_ANSWERS: Final = {
-    ("ack", Status.OK): Judge.acknowledged,
-    ("reject", Status.OK): Judge.rejected,
-}
+_CONFIRMED: Final = {"ack": Judge.acknowledged, "reject": Judge.rejected}
 _DELAYED: Final = ("later", "batch")
 
 
@@ -78,12 +74,11 @@ class _Playback:
             self._at(began_s, lambda: self._leaves(operation.process))
         elif operation.kind == "nack":
             self._at(began_s, lambda: self._judge(operation).gives_back(operation.process, _about(operation)))
-        elif operation.kind in _SAID:
+        elif operation.kind in _CONFIRMED:
             self._at(began_s, lambda: self._judge(operation).says(operation.process, _about(operation)))
             if operation.status is Status.OK:
-                answer = _ANSWERS[operation.kind, operation.status]
-                answered_s = operation.ended / _NS
-                self._at(answered_s, lambda: answer(self._judge(operation), operation.process, _about(operation)))
+                confirmed, ended_s = _CONFIRMED[operation.kind], operation.ended / _NS
+                self._at(ended_s, lambda: confirmed(self._judge(operation), operation.process, _about(operation)))
 
     def _judge(self, operation: Operation) -> Judge:
         return self.judges[self._channel_of[operation.process, operation.about]]

@@ -103,9 +103,7 @@ class ChannelLoad:
             ends_s, under_way = time.monotonic() + random.uniform(*_SESSION_S), set[asyncio.Task[None]]()
             try:
                 while time.monotonic() < ends_s and not self._is_over:
-                    messages = await worker.getmany(timeout_ms=300)
-                    for message in messages:
-                        self._delivered(name, worker, message)
+                    messages = await self._taken(name, worker)
                     if self._load.stopping and messages:  # it is time to come to an end
                         await self._acknowledge(worker, name, messages)
                     else:
@@ -128,9 +126,7 @@ class ChannelLoad:
             ends_s = time.monotonic() + random.uniform(*_SESSION_S)
             try:
                 while time.monotonic() < ends_s and not self._is_over:
-                    messages = await worker.getmany(timeout_ms=300)
-                    for message in messages:
-                        self._delivered(name, worker, message)
+                    messages = await self._taken(name, worker)
                     if messages:
                         await self._copy_these(producer, messages, name, aborts=random.random() < 0.2)
             finally:
@@ -171,9 +167,7 @@ class ChannelLoad:
             ends_s = time.monotonic() + random.uniform(*_SESSION_S)
             try:
                 while time.monotonic() < ends_s and not self._is_over:
-                    messages = await worker.getmany(timeout_ms=300)
-                    for message in messages:
-                        self._delivered(name, worker, message)
+                    messages = await self._taken(name, worker)
                     if messages:
                         await self._acknowledge(worker, name, messages)
             finally:
@@ -188,6 +182,13 @@ class ChannelLoad:
             self.acknowledged(name, delivery)
 
     # ------------------------------------------------------------ notes
+
+    async def _taken(self, name: str, worker: Any) -> list[Any]:
+        """What comes next, noted; nothing after a while."""
+        messages: list[Any] = await worker.getmany(timeout_ms=300)
+        for message in messages:
+            self._delivered(name, worker, message)
+        return messages
 
     def _delivered(self, name: str, worker: Any, message: Any) -> None:
         """Rule 1."""
