@@ -364,12 +364,16 @@ class Admin(Wrapper[AsyncAdmin]):
         """Takes a delayed record out before its time: when this returns, it will never be delivered.
 
         `topic`: the one it was sent to. `partition` and `offset`: where it waits, as `send` returned.
-        Raises `NotScheduledError` when it was delivered or cancelled before, or never waited.
+        Raises `NotScheduledError` when it was delivered or cancelled before, or never waited; `UnknownTopicError` when nothing
+        has ever waited for the topic.
         """
         self._run(self._inner.cancel_delayed(topic, partition, offset))
 
     def describe_delayed(self, topic: str) -> list[DelayedPartition]:
-        """Returns what waits for each partition of a topic; nothing for a topic without delayed records."""
+        """Returns what waits for each partition of a topic; nothing for a topic without delayed records.
+
+        Raises `LeaderNotAvailableError` while it is not known where they wait: etcd was restored, and a broker is away.
+        """
         return self._run(self._inner.describe_delayed(topic))
 
     def create_channel(

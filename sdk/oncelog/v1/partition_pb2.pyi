@@ -373,7 +373,7 @@ class GetMetadataRequest(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[str]] = ..., all_topics: bool = ...) -> None: ...
 
 class GetMetadataReply(_message.Message):
-    __slots__ = ("cluster_id", "revision", "brokers", "topics", "controller", "transaction_shards", "group_shards", "transaction_shard_count", "group_shard_count", "pid_allocators", "controller_term")
+    __slots__ = ("cluster_id", "revision", "brokers", "topics", "controller", "transaction_shards", "group_shards", "transaction_shard_count", "group_shard_count", "pid_allocators", "controller_term", "searches_logs")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
@@ -385,6 +385,7 @@ class GetMetadataReply(_message.Message):
     GROUP_SHARD_COUNT_FIELD_NUMBER: _ClassVar[int]
     PID_ALLOCATORS_FIELD_NUMBER: _ClassVar[int]
     CONTROLLER_TERM_FIELD_NUMBER: _ClassVar[int]
+    SEARCHES_LOGS_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     revision: int
     brokers: _containers.RepeatedCompositeFieldContainer[BrokerInfo]
@@ -396,7 +397,8 @@ class GetMetadataReply(_message.Message):
     group_shard_count: int
     pid_allocators: _containers.RepeatedScalarFieldContainer[str]
     controller_term: int
-    def __init__(self, cluster_id: _Optional[str] = ..., revision: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerInfo, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicInfo, _Mapping]]] = ..., controller: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., transaction_shards: _Optional[_Iterable[_Union[ShardOwner, _Mapping]]] = ..., group_shards: _Optional[_Iterable[_Union[ShardOwner, _Mapping]]] = ..., transaction_shard_count: _Optional[int] = ..., group_shard_count: _Optional[int] = ..., pid_allocators: _Optional[_Iterable[str]] = ..., controller_term: _Optional[int] = ...) -> None: ...
+    searches_logs: bool
+    def __init__(self, cluster_id: _Optional[str] = ..., revision: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerInfo, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicInfo, _Mapping]]] = ..., controller: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., transaction_shards: _Optional[_Iterable[_Union[ShardOwner, _Mapping]]] = ..., group_shards: _Optional[_Iterable[_Union[ShardOwner, _Mapping]]] = ..., transaction_shard_count: _Optional[int] = ..., group_shard_count: _Optional[int] = ..., pid_allocators: _Optional[_Iterable[str]] = ..., controller_term: _Optional[int] = ..., searches_logs: bool = ...) -> None: ...
 
 class BrokerInfo(_message.Message):
     __slots__ = ("broker", "address", "rack")
@@ -741,18 +743,28 @@ class PingReply(_message.Message):
     def __init__(self, broker: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., hears_suspect: bool = ..., now_ms: _Optional[int] = ...) -> None: ...
 
 class ReplicaStatusRequest(_message.Message):
-    __slots__ = ("broker", "partitions")
+    __slots__ = ("broker", "partitions", "kept_logs")
     BROKER_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    KEPT_LOGS_FIELD_NUMBER: _ClassVar[int]
     broker: _types_pb2.BrokerRef
     partitions: _containers.RepeatedCompositeFieldContainer[_types_pb2.TopicPartition]
-    def __init__(self, broker: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[_types_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
+    kept_logs: bool
+    def __init__(self, broker: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[_types_pb2.TopicPartition, _Mapping]]] = ..., kept_logs: bool = ...) -> None: ...
 
 class ReplicaStatusReply(_message.Message):
+    __slots__ = ("partitions", "kept")
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[ReplicaState]
+    kept: KeptLogs
+    def __init__(self, partitions: _Optional[_Iterable[_Union[ReplicaState, _Mapping]]] = ..., kept: _Optional[_Union[KeptLogs, _Mapping]] = ...) -> None: ...
+
+class KeptLogs(_message.Message):
     __slots__ = ("partitions",)
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
-    partitions: _containers.RepeatedCompositeFieldContainer[ReplicaState]
-    def __init__(self, partitions: _Optional[_Iterable[_Union[ReplicaState, _Mapping]]] = ...) -> None: ...
+    partitions: _containers.RepeatedCompositeFieldContainer[_types_pb2.TopicPartition]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[_types_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
 
 class ReplicaState(_message.Message):
     __slots__ = ("topic_id", "partition", "error", "last_epoch", "log_end_offset", "intact_since", "known_since", "high_watermark", "known_epoch", "seal")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from oncelog.core import names
-from oncelog_partition_leader.cluster.topics import Topics
+from oncelog_partition_leader.cluster.topics.upkeep import TopicUpkeep
+from oncelog_partition_leader.core.cluster.kept_logs import KeptLogs
 from oncelog_partition_leader.core.delays.scheduler import Scheduler
 from oncelog_partition_leader.core.delays.timing_wheel import TimingWheel, _Buckets
 from oncelog_partition_leader.partition.delays import due_records, waiting_log
 from oncelog_partition_leader.partition.delays.mover import Mover
 from oncelog_partition_leader.partition.delays.scheduler_run import SchedulerRun
+from oncelog_partition_leader.rpc import get_metadata
 from oncelog_runtime.serving import topic_access
 from tests.simulation.planted_bugs import edit, without
 
@@ -18,10 +20,11 @@ _RUN = "unit/partition_leader/partition/delays/test_scheduler_run.py::"
 _MOVER = "unit/partition_leader/partition/delays/test_mover.py::"
 _DUE = "unit/partition_leader/partition/delays/test_due_records.py::"
 _LOG = "unit/partition_leader/partition/delays/test_waiting_log.py::"
-_TOPICS = "unit/partition_leader/cluster/test_topics.py::"
+_TOPICS = "unit/partition_leader/cluster/topics/test_upkeep.py::"
 _ACCESS = "unit/runtime/serving/test_topic_access.py::"
 _NAMES = "unit/sdk/core/test_names.py::"
 _WHOLE = "simulation/test_delays.py::"
+_RESTORED = "simulation/test_delays_restored.py::"
 
 PLANTS = [
     without(
@@ -117,8 +120,39 @@ PLANTS = [
     without(
         "delay-orphan-by-a-late-view",
         "a waiting topic goes when etcd says that its topic is gone, not when a view lags behind",
-        edit(Topics, "_follow_topic", ("as_seen(entry, self._view.topics)", "as_seen(entry, self._view.topics)[:1]")),
+        edit(
+            TopicUpkeep, "_follow_topic", ("as_seen(entry, self._view.topics)", "as_seen(entry, self._view.topics)[:1]")
+        ),
         f"{_TOPICS}test_a_waiting_topic_goes_with_its_topic_and_never_because_a_view_lags_behind",
+    ),
+    without(
+        "delay-forgotten-by-etcd",
+        "a waiting topic that a restored etcd does not know is made again when brokers keep its log",
+        edit(TopicUpkeep, "reconcile", ("await self._make_waiting_topics_again()", "pass")),
+        f"{_TOPICS}test_a_waiting_topic_is_made_again_when_a_broker_keeps_its_log",
+        f"{_RESTORED}test_what_waits_is_shown_and_delivered_though_etcd_has_forgotten_the_waiting_topic",
+    ),
+    without(
+        "delay-made-elsewhere",
+        "a waiting topic that is made again has its replicas where its logs lie",
+        edit(KeptLogs, "replicas_for", ("keepers = self.keepers(partition)", "return tuple(planned)")),
+        "unit/partition_leader/core/cluster/test_kept_logs.py::test_where_a_partition_is_made",
+        f"{_RESTORED}test_the_waiting_topic_is_made_where_its_logs_lie_though_brokers_were_added",
+    ),
+    without(
+        "delay-made-too-early",
+        "it is made when all its logs are known, or every broker has answered",
+        edit(KeptLogs, "replicas_for", ("if self.missing and", "if False and")),
+        "unit/partition_leader/core/cluster/test_kept_logs.py::test_where_a_partition_is_made",
+        f"{_RESTORED}test_a_broker_that_is_down_is_waited_for_until_it_is_decommissioned",
+    ),
+    without(
+        "delay-nothing-waits",
+        "nobody is told that nothing waits before every broker has told which logs it keeps",
+        edit(get_metadata, "metadata_reply", ("searches_logs=not view.logs_are_told", "searches_logs=False")),
+        "unit/partition_leader/rpc/test_get_metadata.py"
+        "::test_after_a_restore_it_is_told_that_logs_are_searched_until_all_brokers_have_told_theirs",
+        f"{_RESTORED}test_a_broker_that_is_down_is_waited_for_until_it_is_decommissioned",
     ),
     without(
         "delay-for-the-cluster",

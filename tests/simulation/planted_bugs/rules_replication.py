@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oncelog_partition_leader.cluster.topics import Topics
+from oncelog_partition_leader.cluster.topics.upkeep import TopicUpkeep
 from oncelog_partition_leader.core.replication import replication_session, sessions
 from oncelog_partition_leader.core.replication.replica_set import ReplicaSet
 from oncelog_partition_leader.log import batch_stamping
@@ -59,7 +59,11 @@ PLANTS = [
     without(
         "internal-not-fsync",
         "the coordinators' logs are on disk before anything is answered from them",
-        edit(Topics, "_create_internal", ("**_INTERNAL_OPTIONS,", '**_INTERNAL_OPTIONS, "flush_mode": "replicated",')),
+        edit(
+            TopicUpkeep,
+            "_create_internal",
+            ("**_INTERNAL_OPTIONS,", '**_INTERNAL_OPTIONS, "flush_mode": "replicated",'),
+        ),
         "conformance/replication/test_replica_failures.py::test_a_follower_whose_sync_failed_is_not_elected",
     ),
     without(

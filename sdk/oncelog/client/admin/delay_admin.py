@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple, TypeVar
 
 from oncelog.client.admin.admin_base import AdminBase
+from oncelog.client.routing.metadata import Topic, no_partition
 from oncelog.core.names import waiting_topic
-from oncelog.errors import UnknownTopicError
+from oncelog.errors import LeaderNotAvailableError, UnknownTopicError
 from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.wire import methods
 from oncelog.wire.wire_errors import from_detail
 
+R = TypeVar("R")
 _PAUSE_S: Final = 0.05
+_SEARCHES: Final = (
+    "etcd was restored from a backup, and not all brokers have told which logs they keep: start those that are down, or"
+    " decommission them"
+)
 
 
 class DelayedPartition(NamedTuple):
@@ -36,19 +43,31 @@ class DelayAdmin(AdminBase):
         """Takes a delayed record out before its time: when this returns, it will never be delivered.
 
         `topic`: the one it was sent to. `partition` and `offset`: where it waits, as `send` returned.
-        Raises `NotScheduledError` when it was delivered or cancelled before, or never waited.
+        Raises `NotScheduledError` when it was delivered or cancelled before, or never waited; `UnknownTopicError` when nothing
+        has ever waited for the topic.
         """
-        found = await self._waiting(topic)
-        request = pb.CancelDelayedRequest(topic_id=found, partition=partition, offset=offset)
-        await self._caller.to_leader(PartitionId(found, partition), methods.CANCEL_DELAYED, request)
+
+        async def cancel(found: Topic) -> None:
+            if not 0 <= partition < found.partitions:
+                raise no_partition(found, partition)
+            request = pb.CancelDelayedRequest(topic_id=found.topic_id, partition=partition, offset=offset)
+            await self._caller.to_leader(PartitionId(found.topic_id, partition), methods.CANCEL_DELAYED, request)
+
+        await self._where_it_waits(topic, cancel)
 
     async def describe_delayed(self, topic: str) -> list[DelayedPartition]:
-        """Returns what waits for each partition of a topic; nothing for a topic without delayed records."""
+        """Returns what waits for each partition of a topic; nothing for a topic without delayed records.
+
+        Raises `LeaderNotAvailableError` while it is not known where they wait: etcd was restored, and a broker is away.
+        """
+
+        async def describe(found: Topic) -> list[DelayedPartition]:
+            return [await self._describe_one(PartitionId(found.topic_id, number)) for number in range(found.partitions)]
+
         try:
-            found = await self._metadata.topic(waiting_topic(topic), self._context.deadline_ms(), grace_until_ms=0)
+            return await self._where_it_waits(topic, describe)
         except UnknownTopicError:
             return []
-        return [await self._describe_one(PartitionId(found.topic_id, number)) for number in range(found.partitions)]
 
     async def _describe_one(self, where: PartitionId) -> DelayedPartition:
         """Asks again while a new leader still reads the waiting log: the error is in the answer, where `Caller` sees none."""
@@ -65,5 +84,35 @@ class DelayAdmin(AdminBase):
             await asyncio.sleep(_PAUSE_S)
         return DelayedPartition(answer.partition, answer.waiting, answer.next_due_ms, answer.moved, answer.cancelled)
 
-    async def _waiting(self, topic: str) -> str:
-        return (await self._metadata.topic(waiting_topic(topic), self._context.deadline_ms())).topic_id
+    async def _where_it_waits(self, topic: str, call: Callable[[Topic], Awaitable[R]]) -> R:
+        """Returns what `call` returns for the topic where the records wait; calls again when that was elsewhere a moment ago.
+
+        Raises `UnknownTopicError` when there is none, `LeaderNotAvailableError` when that is not known.
+        """
+        deadline_ms, grace_ms, was_known = self._context.deadline_ms(), self._metadata.grace_until_ms(), False
+        while True:
+            found = await self._waiting_topic(waiting_topic(topic), deadline_ms, grace_ms if was_known else 0)
+            try:
+                return await call(found)
+            except UnknownTopicError:  # it was deleted, or etcd was restored
+                if self._context.now_ms() >= (deadline_ms if self._metadata.searches_logs else grace_ms):
+                    raise
+                self._metadata.forget(found.name)
+                was_known = True
+            except LeaderNotAvailableError as error:
+                if not self._metadata.searches_logs:
+                    raise
+                raise LeaderNotAvailableError(_SEARCHES, topic=found.name) from error
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _waiting_topic(self, name: str, deadline_ms: int, grace_ms: int) -> Topic:
+        """Raises `UnknownTopicError` when all brokers have told that they know none, else `LeaderNotAvailableError`."""
+        while True:
+            try:
+                return await self._metadata.topic(name, deadline_ms, grace_until_ms=grace_ms)
+            except UnknownTopicError:
+                if not self._metadata.searches_logs:
+                    raise
+                if self._context.now_ms() >= deadline_ms:
+                    raise LeaderNotAvailableError(_SEARCHES, topic=name) from None
+            await asyncio.sleep(_PAUSE_S)

@@ -79,6 +79,8 @@ class Metadata:
         self.cluster_id = ""
         self.controller: str | None = None
         self.controller_term = 0
+        self.searches_logs = False
+        """True while brokers are asked, after a restore of etcd, which logs they keep: a waiting topic may be made again."""
         self.txn_shards = 0
         self.group_shards = 0
 
@@ -318,6 +320,7 @@ class Metadata:
             self._brokers = {info.broker.broker_id: info.address for info in reply.brokers}
         self.controller = self._brokers.get(reply.controller.broker_id) if reply.HasField("controller") else None
         self.controller_term = reply.controller_term
+        self.searches_logs = reply.searches_logs
         for topic in reply.topics:
             self._learn_topic(topic)
 

@@ -18,8 +18,8 @@ from typing import Final
 from oncelog.errors import InvalidReplicaAssignmentError, RequestTimedOutError
 from oncelog.ports import WallClock
 from oncelog.types import PartitionId
+from oncelog_partition_leader.cluster.controller_term import Commit
 from oncelog_partition_leader.cluster.reassigner import Mover
-from oncelog_partition_leader.cluster.topics import Commit
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.cluster.assignment import Candidate
 from oncelog_partition_leader.core.cluster.balance import balance, evacuate, is_short

@@ -27,7 +27,7 @@ from oncelog.errors import (
     UnknownChannelError,
     UnknownTopicError,
 )
-from oncelog_partition_leader.cluster.topics import Commit
+from oncelog_partition_leader.cluster.controller_term import Commit
 from oncelog_runtime.metadata.channel_values import START_EARLIEST, START_LATEST, Channel, ChannelOptions, channel_key
 from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS, DeletedTopic, Topic, deleted_topic_key, topic_key
 from oncelog_runtime.metadata.cluster_view import ClusterView, Versioned

@@ -24,7 +24,10 @@ from oncelog_partition_leader.cluster.elections import Elections
 from oncelog_partition_leader.cluster.liveness_probe import Prober
 from oncelog_partition_leader.cluster.reassigner import Mover
 from oncelog_partition_leader.cluster.suspicion import Suspicion
-from oncelog_partition_leader.cluster.topics import Topics
+from oncelog_partition_leader.cluster.topics.creation import TopicCreation
+from oncelog_partition_leader.cluster.topics.log_survey import LogSurvey
+from oncelog_partition_leader.cluster.topics.topics import Topics
+from oncelog_partition_leader.cluster.topics.upkeep import TopicUpkeep
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.cluster.campaign import Duty, DutyFacts, Look, is_due, look_after
 from oncelog_partition_leader.core.cluster.election import Brokers
@@ -69,8 +72,12 @@ class Controller:
         self._suspicion = Suspicion(prober, view, tasks, lambda: self.is_controller, self._look_at_all)
         self._term = ControllerTerm(ports, cluster, tasks, self._wake.set, self._suspicion.new_term)
         self.elections = Elections(config, ports, view, tasks, self.commit, self._brokers, self._wake.set, forgotten)
+        timeout_ms, changed = config.replicate_timeout_ms, self._topics_changed
+        self.log_survey = LogSurvey(view, ports.transport, tasks, timeout_ms, changed)
+        creation = TopicCreation(view, ports.random, self.commit, changed, self.log_survey.result)
         charge = ports.quotas.change_partitions
-        self.topics = Topics(config, view, ports.random, ports.clock, self.commit, self._topics_changed, charge)
+        self.topics = Topics(config, view, ports.clock, self.commit, changed, charge, creation)
+        self._upkeep = TopicUpkeep(config, view, ports.clock, self.commit, changed, creation, self.log_survey)
         self.channels = Channels(view, ports.random, ports.clock, self.commit)
         self.mover = Mover(config, ports.metadata, view, self.commit)
         self.balancer = Balancer(config, view, ports.clock, self.mover, self.commit)
@@ -227,7 +234,7 @@ class Controller:
     async def _reconcile_topics(self) -> None:
         self._topics_dirty = False
         await self.channels.reconcile()  # before the tombstones go by which it knows their topics
-        await self.topics.reconcile()
+        await self._upkeep.reconcile()
 
     async def _found_cluster(self) -> None:
         value = Cluster(

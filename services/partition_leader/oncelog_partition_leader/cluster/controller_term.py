@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
 
 from oncelog.errors import MetadataUnavailableError, StaleControllerEpochError
 from oncelog.types import BrokerRef
@@ -28,6 +28,14 @@ from oncelog_runtime.process.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
 _RETRY_S: Final = 0.1
+
+
+class Commit(Protocol):
+    """A write of the controller's parts: `ControllerTerm.commit`, which holds only while this broker has the role."""
+
+    def __call__(
+        self, compares: list[Compare], puts: list[Put], deletes: list[str] | None = None
+    ) -> Awaitable[bool]: ...
 
 
 class ControllerTerm:

@@ -31,7 +31,7 @@ from oncelog.types import BrokerRef, PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
 from oncelog.wire import methods
-from oncelog_partition_leader.cluster.topics import Commit
+from oncelog_partition_leader.cluster.controller_term import Commit
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.cluster.election import (
     Answers,

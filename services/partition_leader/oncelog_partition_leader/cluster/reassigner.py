@@ -18,7 +18,7 @@ from typing import Final
 
 from oncelog.errors import InvalidReplicaAssignmentError, ReassignmentInProgressError, UnknownTopicError
 from oncelog.types import BrokerRef, PartitionId
-from oncelog_partition_leader.cluster.topics import Commit
+from oncelog_partition_leader.cluster.controller_term import Commit
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.cluster import reassignment
 from oncelog_partition_leader.log.topic_config import TopicConfig, min_insync_of

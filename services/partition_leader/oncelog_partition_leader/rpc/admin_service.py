@@ -92,7 +92,7 @@ class AdminService:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self._controller.topics.complete(topic)
         except TimeoutError:
-            raise RequestTimedOutError("the topic was created, but has not all its leaders yet") from None
+            raise RequestTimedOutError(_has_no_leaders(self._controller.log_survey.result().missing)) from None
         await wait_until_usable(self._view, self._transport, topic)
         return pb.CreateTopicReply(topic_id=topic.topic_id, created=created), b""
 
@@ -230,3 +230,12 @@ def options_of(entries: Iterable[pb.ConfigEntry]) -> dict[str, str]:
             raise InvalidRequestError("an option is given twice", name=ascii(entry.name[:64]))
         options[entry.name] = entry.value
     return options
+
+
+def _has_no_leaders(missing: Iterable[int]) -> str:
+    """Returns why a topic has not all its leaders. `missing`: brokers that must tell first which logs they keep."""
+    text = "the topic was created, but has not all its leaders yet"
+    brokers = ", ".join(map(str, sorted(missing)))
+    return (
+        f"{text}: etcd was restored, and these brokers must start, or be decommissioned: {brokers}" if brokers else text
+    )

@@ -49,7 +49,7 @@ def metadata_reply(view: ClusterView, request: pb.GetMetadataRequest, listener: 
 
     Addresses are those of `listener`; producer id services have an internal one only.
     """
-    reply = pb.GetMetadataReply(revision=view.revision)
+    reply = pb.GetMetadataReply(revision=view.revision, searches_logs=not view.logs_are_told)
     if view.cluster is not None:
         reply.cluster_id = view.cluster.cluster_id
         reply.transaction_shard_count = view.cluster.transaction_shards

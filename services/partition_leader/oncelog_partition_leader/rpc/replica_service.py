@@ -9,6 +9,7 @@ from oncelog.errors import OncelogError, StaleBrokerEpochError
 from oncelog.ports import WallClock
 from oncelog.types import BrokerRef, Buffer, PartitionId
 from oncelog.v1 import partition_pb2 as pb
+from oncelog.v1 import types_pb2
 from oncelog.wire import methods
 from oncelog.wire.wire_errors import to_detail
 from oncelog_partition_leader.cluster.cluster_context import ClusterContext
@@ -86,7 +87,7 @@ class ReplicaService:
     async def replica_status(
         self, request: pb.ReplicaStatusRequest, _payload: Buffer
     ) -> tuple[pb.ReplicaStatusReply, Buffer]:
-        """Answers with the ends and claims of logs, for elections after restarts."""
+        """Answers with the ends and claims of logs, for elections after restarts, and with the logs that etcd does not know."""
         me = self._me()
         if (request.broker.broker_id, request.broker.incarnation) != me:
             raise StaleBrokerEpochError("another incarnation was asked", incarnation=me.incarnation)
@@ -102,4 +103,7 @@ class ReplicaService:
                     answer.seal.CopyFrom(pb.LogSeal(**state.seal._asdict()))
             except OncelogError as error:
                 answer.error.CopyFrom(to_detail(error))
+        if request.kept_logs:
+            kept = self._replicas.leftovers.kept()
+            reply.kept.CopyFrom(pb.KeptLogs(partitions=[types_pb2.TopicPartition(**p._asdict()) for p in kept]))
         return reply, b""

@@ -19,6 +19,8 @@
     <root>/drains/coordinator              Drain          leased; the one coordinator that drains
     <root>/pulse                           a number       grows while the cluster runs; smaller = restored
     <root>/restored                        a number       the pulse at the last restore; lower mod revisions predate it
+    <root>/logs_told                       a number       mod revision of `restored`; after that restore all brokers have told
+                                           which logs they keep; controller
     <root>/lift                            empty          written to raise the store's revision after a restore
     <root>/session_key                     SessionKey     written once by a controller; a secret
     <root>/latest_producer_id_block        JSON           pid_allocator, compare-and-swap
@@ -60,6 +62,7 @@ BROKER_DRAIN_KEY: Final = f"{ROOT}/drains/broker"
 COORDINATOR_DRAIN_KEY: Final = f"{ROOT}/drains/coordinator"
 PULSE_KEY: Final = f"{ROOT}/pulse"
 RESTORED_KEY: Final = f"{ROOT}/restored"
+LOGS_TOLD_KEY: Final = f"{ROOT}/logs_told"
 LIFT_KEY: Final = f"{ROOT}/lift"
 SESSION_KEY: Final = f"{ROOT}/session_key"
 SECURITY: Final = f"{ROOT}/security/"

@@ -37,6 +37,8 @@ _SINGLE: Final = {
     cluster_keys.COORDINATOR_DRAIN_KEY: "coordinator_drain",
 }
 """Keys that each map to one attribute of the view, which is None without them."""
+_RESTORES: Final = {cluster_keys.RESTORED_KEY: "restored", cluster_keys.LOGS_TOLD_KEY: "logs_told"}
+"""Keys with a number, and the attributes of the view: what is known of the last restore stays, also without its key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class ClusterValues:
         """Forgets everything but what must never go back."""
         self.revision = 0
         self.restored: Versioned[int] | None = None
+        self.logs_told: Versioned[int] | None = None
         self.cluster: Cluster | None = None
         self.controller: Versioned[BrokerRef] | None = None
         self.brokers: dict[int, Versioned[Broker]] = {}
@@ -191,8 +194,8 @@ class ClusterValues:
             self.coordinator_drain = Versioned(Drain.decode(value), revision)
         elif key == cluster_keys.CONTROLLER_KEY:
             self.controller = Versioned(cluster_keys.decode_ref(value), revision)
-        elif key == cluster_keys.RESTORED_KEY:
-            self.restored = Versioned(int(value), revision)
+        elif key in _RESTORES:
+            setattr(self, _RESTORES[key], Versioned(int(value), revision))
         elif key == cluster_keys.CLUSTER_KEY:
             self.cluster = Cluster.decode(value)
         elif key == cluster_keys.SESSION_KEY:

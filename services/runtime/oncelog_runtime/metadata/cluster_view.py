@@ -87,6 +87,11 @@ class ClusterView(ClusterValues):
         """Returns the condition that etcd was not restored since this view was read from it."""
         return Compare(cluster_keys.RESTORED_KEY, self.restored_at())
 
+    @property
+    def logs_are_told(self) -> bool:
+        """True when all brokers have told since the last restore which logs they keep that etcd does not know (`LogSurvey`)."""
+        return not self.restored_at() or (self.logs_told is not None and self.logs_told.value == self.restored_at())
+
     def is_doubtful(self, entry: Versioned[V]) -> bool:
         """True when the value is older than the last restore: later changes of it may be missing in etcd."""
         return entry.mod_revision < self.restored_at()

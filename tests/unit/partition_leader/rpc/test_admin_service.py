@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,13 +13,13 @@ from oncelog.types import Buffer, PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.wire import methods
 from oncelog.wire.wire_errors import from_detail
-from oncelog_partition_leader.cluster.topics import Topics
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.log.topic_config import OPTIONS, TopicConfig
 from oncelog_partition_leader.rpc.admin_service import AdminService, options_of
-from oncelog_runtime.metadata.cluster_keys import KIND_GROUP, OFFSETS_TOPIC, shard_writer_id
+from oncelog_runtime.metadata.cluster_keys import KIND_GROUP, OFFSETS_TOPIC, RESTORED_KEY, shard_writer_id
 from oncelog_runtime.serving.call_context import CALL, CallInfo
 from tests.unit.partition_leader import cluster_place
+from tests.unit.partition_leader.cluster.topics.making import Making
 from tests.unit.partition_leader.cluster_place import P0, P1, Place
 from tests.unit.partition_leader.log_helpers import open_log, plain, write
 from tests.unit.partition_leader.rpc.admin_hands import controller, named, once
@@ -33,8 +32,8 @@ class Serving:
         self.place = place
         self.failed: list[errors.OncelogError] = []
         config = BrokerConfig(node_id=0)
-        topics = Topics(config, place.view, Random(1), place.clock, place.commit, lambda: None, lambda _count: None)
-        self.controller = controller(place, topics=topics)
+        making = Making(place)
+        self.controller = controller(place, topics=making.topics, log_survey=making.survey)
         leadership = SimpleNamespace(
             topic="t",
             log=log,
@@ -91,6 +90,25 @@ def run(scenario: Callable[[Serving], Awaitable[None]]) -> None:
         await scenario(Serving(place, log))
 
     cluster_place.run(whole)
+
+
+# ---------------------------------------------------------------- creating
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_topic_without_all_its_leaders_says_which_brokers_must_come_first(restored: bool) -> None:
+    async def scenario(s: Serving) -> None:
+        if restored:
+            await s.place.put(RESTORED_KEY, b"1")
+            s.place.view.restart(await s.place.etcd.list("/oncelog/"))
+        await s.place.leave(2)
+        request = pb.CreateTopicRequest(topic="__delayed.t", if_not_exists=True, timeout_ms=100)
+        with pytest.raises(
+            errors.RequestTimedOutError, match="decommissioned: 0, 1, 2$" if restored else "leaders yet$"
+        ):
+            await s.service.create_topic(request, b"")
+
+    run(scenario)
 
 
 # ---------------------------------------------------------------- altering

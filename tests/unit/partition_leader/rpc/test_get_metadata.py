@@ -36,6 +36,18 @@ def test_an_empty_cluster_says_what_it_knows() -> None:
     run(scenario)
 
 
+def test_after_a_restore_it_is_told_that_logs_are_searched_until_all_brokers_have_told_theirs() -> None:
+    async def scenario(place: Place) -> None:
+        assert not asked(place).searches_logs
+        await place.put(cluster_keys.RESTORED_KEY, b"1")
+        place.view.restart(await place.etcd.list("/oncelog/"))
+        assert asked(place).searches_logs
+        await place.put(cluster_keys.LOGS_TOLD_KEY, str(place.view.restored_at()).encode())
+        assert not asked(place).searches_logs
+
+    run(scenario)
+
+
 def test_addresses_are_those_of_the_callers_listener() -> None:
     async def scenario(place: Place) -> None:
         await place.put(broker_key(0), Broker("in:1", "client:1", "n", external_address="out:1").encode())

@@ -35,7 +35,8 @@ class Peer:
             me=lambda: ME,
             contacts=SimpleNamespace(opinion=lambda _ref: self.hears),
         )
-        replicas: Any = SimpleNamespace(status=self._status)
+        leftovers = SimpleNamespace(kept=lambda: [PartitionId("b" * 32, 4)])
+        replicas: Any = SimpleNamespace(status=self._status, leftovers=leftovers)
         clock: Any = SimpleNamespace(now_ms=lambda: 123)
         follower: Any = SimpleNamespace(replicate=self._replicate)
         observer: Any = SimpleNamespace(follows=self._follows)
@@ -69,6 +70,18 @@ def test_a_status_tells_the_claims_of_each_log_and_the_errors_of_others() -> Non
         assert (known.last_epoch, known.log_end_offset, known.intact_since, known.known_since) == (3, 9, 5, 6)
         assert (known.high_watermark, known.known_epoch, known.seal.end_offset) == (8, 4, 9)
         assert unknown.error.code == StorageError.code
+
+    asyncio.run(main())
+
+
+def test_the_logs_that_etcd_does_not_know_are_told_when_they_are_asked_for() -> None:
+    async def main() -> None:
+        request = pb.ReplicaStatusRequest(broker=types_pb2.BrokerRef(broker_id=1, incarnation=7))
+        reply, _ = await Peer().service.replica_status(request, b"")
+        assert not reply.HasField("kept")
+        request.kept_logs = True
+        reply, _ = await Peer().service.replica_status(request, b"")
+        assert [(one.topic_id, one.partition) for one in reply.kept.partitions] == [("b" * 32, 4)]
 
     asyncio.run(main())
 

@@ -12,6 +12,8 @@ from oncelog_runtime.metadata import cluster_keys
 from oncelog_runtime.metadata.cluster_keys import (
     BROKER_DRAIN_KEY,
     COORDINATOR_DRAIN_KEY,
+    LOGS_TOLD_KEY,
+    RESTORED_KEY,
     Broker,
     Drain,
     Partition,
@@ -109,6 +111,13 @@ def test_a_drain_counts_while_its_incarnation_is_registered() -> None:
     assert view_of(registered, (BROKER_DRAIN_KEY, Drain("2", 1, 0).encode())).draining_broker() == BrokerRef(2, 1)
     assert view_of(registered, (BROKER_DRAIN_KEY, Drain("2", 9, 0).encode())).draining_broker() is None
     assert view_of(registered).draining_broker() is None
+
+
+@pytest.mark.parametrize(("told", "are_told"), [(None, False), (b"1", True), (b"9", False)])
+def test_the_logs_are_told_for_one_restore(told: bytes | None, are_told: bool) -> None:
+    assert view_of().logs_are_told, "there was no restore"
+    items = [(RESTORED_KEY, b"7")] + ([(LOGS_TOLD_KEY, told)] if told else [])
+    assert view_of(*items).logs_are_told is are_told
 
 
 def test_keys_come_and_go() -> None:

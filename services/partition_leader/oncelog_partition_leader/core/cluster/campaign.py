@@ -73,7 +73,7 @@ _LOOKS: Final = (
     (cluster_keys.TOPICS, Look.TOPICS),
     (cluster_keys.DELETED_TOPICS, Look.TOPICS),
     (cluster_keys.BROKER_DRAIN_KEY, Look.ELECTIONS),
-    (cluster_keys.DECOMMISSIONS, Look.NOTHING),
+    (cluster_keys.DECOMMISSIONS, Look.TOPICS),
     (cluster_keys.SESSION_KEY, Look.NOTHING),
     (cluster_keys.CONTROLLER_KEY, Look.ROLE),
 )

@@ -87,6 +87,14 @@ class Leftovers:
         """Returns the folders of one partition: its log, and those that were set aside."""
         return [folder for folder in self._folders() if folder.partition == partition]
 
+    def kept(self) -> list[PartitionId]:
+        """Returns the partitions that etcd does not know and whose log is here, also while it is still open.
+
+        One that was set aside as rotten does not count.
+        """
+        known = self._view.partitions
+        return sorted({one.partition for one in self._folders() if not one.aside and one.partition not in known})
+
     def _folders(self) -> list[Folder]:
         parsed = (parse_folder(name) for name in self._disk.list(self._log_dir))
         return [folder for folder in parsed if folder is not None]
@@ -106,6 +114,6 @@ class Leftovers:
                 self._told[folder.name] = None
                 _log.error(
                     "%s holds a log of a topic that etcd does not know and that nobody has deleted; it is kept. Was etcd"
-                    " restored from an older backup? See `oncelog topic leftovers`",
+                    ' restored from an older backup? See docs/operations.md, "Backup and restore of etcd"',
                     folder.name,
                 )

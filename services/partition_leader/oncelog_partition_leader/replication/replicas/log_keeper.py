@@ -147,6 +147,7 @@ class LogKeeper:
             await self._leftovers.trash_all(self._leftovers.of(partition.id))
         else:
             _log.error("%s: etcd does not know the topic, but nobody has deleted it; its log is closed and kept", name)
+            self._view.on_doubt()  # it may have been restored: better to look now than with the next pulse
         self._apply(partition.id)
 
     async def _remove(self, partition_id: PartitionId, topic: str) -> None:

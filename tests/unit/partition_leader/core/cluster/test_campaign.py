@@ -79,7 +79,7 @@ def test_a_broker_that_drains_leaves_the_role_to_others_that_exist(
         (f"{cluster_keys.TOPICS}t", Look.TOPICS),
         (f"{cluster_keys.DELETED_TOPICS}x", Look.TOPICS),
         (cluster_keys.BROKER_DRAIN_KEY, Look.ELECTIONS),
-        (f"{cluster_keys.DECOMMISSIONS}1", Look.NOTHING),
+        (f"{cluster_keys.DECOMMISSIONS}1", Look.TOPICS),
         (cluster_keys.SESSION_KEY, Look.NOTHING),
         (cluster_keys.CONTROLLER_KEY, Look.ROLE),
         (cluster_keys.CLUSTER_KEY, None),

@@ -49,6 +49,18 @@ class Logs:
         return sorted(entry.folder.partition for entry in self.leftovers.trashed)
 
 
+def test_the_logs_of_partitions_that_etcd_does_not_know_are_told_also_while_they_are_open() -> None:
+    async def scenario(place: Place) -> None:
+        logs = Logs(place)
+        await place.topic(partitions=2)
+        await place.lead(P0)
+        logs.used.add(OTHER)
+        logs.disk.make_dirs(f"logs/{folder_name('rotten', PartitionId('c' * 32, 0))}.quarantined-1")
+        assert logs.leftovers.kept() == [P1, OTHER]
+
+    run(scenario)
+
+
 def test_the_logs_of_a_deleted_topic_go_to_the_trash_and_those_of_an_unknown_one_stay() -> None:
     async def scenario(place: Place) -> None:
         logs = Logs(place)

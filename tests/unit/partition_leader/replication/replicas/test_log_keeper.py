@@ -103,12 +103,14 @@ def test_the_log_of_an_absent_topic_is_trashed_only_when_it_was_deleted(was_dele
     async def scenario(place: Place) -> None:
         if was_deleted:
             await place.put(deleted_topic_key(TOPIC_ID), DeletedTopic("t", 1).encode())
-        s = Keeping(place)
+        s, doubts = Keeping(place), list[int]()
+        place.view.on_doubt = lambda: doubts.append(1)
         s.logs.close_without_topic(s.replica(failed=StorageError("io") if has_failed else None))
         await s.looked()
         trashed = ["forgotten", ("trashed", ["folder"])]
         assert s.done == [("closed", not (was_deleted or has_failed)), *(trashed if was_deleted else [])]
         assert s.here.partitions == {}
+        assert bool(doubts) is not was_deleted, "etcd may have been restored"
 
     run(scenario)
 

@@ -19,17 +19,25 @@ WAITING_ID = "d" * 32
 
 
 class Cluster:
-    """A cluster in which records wait for `orders` alone, in two partitions. `failed` is a partition that nobody leads, for so
-    many answers.
+    """A cluster in which records wait for `orders` alone, in two partitions.
+
+    `failed` is a partition that nobody leads, for so many answers. `forgotten`: for so many questions the waiting topic is
+    searched after a restore of etcd. `gone`: so many leaders answer that they do not know it.
     """
 
-    def __init__(self, failed: int = -1, answers: int = 1_000_000) -> None:
+    def __init__(self, failed: int = -1, answers: int = 1_000_000, forgotten: int = 0, gone: int = 0) -> None:
         self.failed = failed
+        self.forgotten = forgotten
+        self.gone = gone
         self.answers = answers
         self.now_ms = 0
         self.asked: list[tuple[PartitionId, str, Any]] = []
         context: Any = SimpleNamespace(deadline_ms=lambda: 1_000, now_ms=self._now_ms, home=None)
-        metadata: Any = SimpleNamespace(topic=self._topic)
+        self.forgets: list[str] = []
+        self.metadata: Any = SimpleNamespace(
+            topic=self._topic, searches_logs=False, grace_until_ms=lambda: 1_000, forget=self.forgets.append
+        )
+        metadata = self.metadata
         caller: Any = SimpleNamespace(to_leader=self._to_leader)
         self.admin = DelayAdmin(context, metadata, caller)
 
@@ -38,12 +46,17 @@ class Cluster:
         return self.now_ms
 
     async def _topic(self, name: str, _deadline_ms: int, **_: Any) -> Any:
-        if name != "__delayed.orders":
+        self.metadata.searches_logs = self.forgotten > 0
+        self.forgotten -= 1
+        if name != "__delayed.orders" or self.metadata.searches_logs:
             raise errors.UnknownTopicError("no such topic", topic=name)
-        return SimpleNamespace(topic_id=WAITING_ID, partitions=2)
+        return SimpleNamespace(name=name, topic_id=WAITING_ID, partitions=2)
 
     async def _to_leader(self, where: PartitionId, method: Any, request: Any) -> Any:
         self.asked.append((where, method.name, request))
+        if self.gone > 0:
+            self.gone -= 1
+            raise errors.UnknownTopicError("no such partition")
         if method is methods.CANCEL_DELAYED:
             return pb.CancelDelayedReply()
         reply = pb.DescribeDelayedReply()
@@ -82,3 +95,26 @@ def test_the_error_of_a_partition_is_raised_when_it_lasts() -> None:
 def test_a_leader_that_still_reads_the_waiting_log_is_asked_again() -> None:
     told = asyncio.run(Cluster(failed=1, answers=2).admin.describe_delayed("orders"))
     assert [one.waiting for one in told] == [3, 3]
+
+
+def test_while_brokers_are_asked_for_their_logs_it_is_not_said_that_nothing_waits() -> None:
+    told = asyncio.run(Cluster(forgotten=2).admin.describe_delayed("orders"))
+    assert [one.waiting for one in told] == [3, 3]
+    with pytest.raises(errors.LeaderNotAvailableError, match="not all brokers have told"):
+        asyncio.run(Cluster(forgotten=100).admin.describe_delayed("orders"))
+    with pytest.raises(errors.LeaderNotAvailableError, match="not all brokers have told"):
+        asyncio.run(Cluster(forgotten=100).admin.cancel_delayed("orders", 0, 5))
+
+
+def test_a_waiting_topic_that_was_there_a_moment_ago_is_looked_up_again() -> None:
+    cluster = Cluster(gone=1)
+    assert len(asyncio.run(cluster.admin.describe_delayed("orders"))) == 2
+    assert cluster.forgets == ["__delayed.orders"]
+    assert asyncio.run(Cluster(gone=100).admin.describe_delayed("orders")) == [], "it was deleted"
+
+
+def test_a_partition_that_is_none_is_refused() -> None:
+    cluster = Cluster()
+    with pytest.raises(errors.UnknownTopicError, match="partitions 0 to 1"):
+        asyncio.run(cluster.admin.cancel_delayed("orders", 2, 5))
+    assert cluster.asked == []

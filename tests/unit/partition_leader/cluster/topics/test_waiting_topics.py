@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from oncelog.errors import InvalidTopicError
-from oncelog_partition_leader.cluster.waiting_topics import Followed, followed, waiting_topic_of
+from oncelog_partition_leader.cluster.topics.waiting_topics import Followed, followed, waiting_topic_of
 from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS, Topic
 from oncelog_runtime.metadata.cluster_view import Versioned
 

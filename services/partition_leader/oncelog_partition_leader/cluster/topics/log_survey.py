@@ -1,0 +1,102 @@
+"""Asks every broker, after a restore of etcd, which logs it keeps of partitions that etcd does not know.
+
+Rule 1: an answer counts when it comes from an incarnation that registered after the restore: the broker has noticed it then.
+Rule 2: questions run beside the controller's task. A broker is asked once in each incarnation, and again until it answers.
+Rule 3: when every member has answered, and what they keep has been made again, `<root>/logs_told` is written. From then on
+        a waiting topic that etcd does not know has no logs, whichever broker is the controller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from oncelog.errors import OncelogError
+from oncelog.types import BrokerRef, PartitionId
+from oncelog.v1 import partition_pb2 as pb
+from oncelog.v1 import types_pb2
+from oncelog.wire import methods
+from oncelog_partition_leader.core.cluster.kept_logs import KeptLogs, members
+from oncelog_runtime.metadata.cluster_view import ClusterView
+from oncelog_runtime.ports import Transport
+from oncelog_runtime.process.tasks import TaskOwner
+
+_log = logging.getLogger(__name__)
+_AGAIN_S: Final = 0.1
+_AGAIN_MAX_S: Final = 2.0
+
+
+class LogSurvey:
+    """The controller's questions and their answers. `told()` is called with each round that brought an answer."""
+
+    def __init__(
+        self, view: ClusterView, transport: Transport, tasks: TaskOwner, timeout_ms: int, told: Callable[[], None]
+    ) -> None:
+        self._view = view
+        self._transport = transport
+        self._tasks = tasks
+        self._timeout_ms = timeout_ms
+        self._told = told
+        self._restored_at = 0
+        self._answers: dict[BrokerRef, frozenset[PartitionId]] = {}
+        self._is_asking = False
+
+    def look(self) -> None:
+        """Starts to ask the brokers that have not answered since the last restore, if there was one."""
+        self._forget_older()
+        if self._due() and not self._is_asking:
+            self._is_asking = True
+            self._tasks.spawn(self._ask_all(), "log-survey")
+
+    def result(self) -> KeptLogs:
+        """Returns what has been answered so far."""
+        self._forget_older()
+        answers = {ref.broker_id: kept for ref, kept in self._answers.items()}
+        named = () if self._view.logs_are_told else [entry.value.replicas for entry in self._view.partitions.values()]
+        expected = members(self._view.brokers, named, self._view.decommissioned) if self._restored_at else frozenset()
+        return KeptLogs(answers, expected - answers.keys())
+
+    def _forget_older(self) -> None:
+        if self._restored_at != self._view.restored_at():
+            self._restored_at = self._view.restored_at()
+            self._answers.clear()
+
+    def _due(self) -> list[BrokerRef]:
+        if not self._restored_at:
+            return []
+        live = [BrokerRef(broker_id, incarnation) for broker_id, incarnation in self._view.live().items()]
+        return [ref for ref in live if ref.incarnation > self._restored_at and ref not in self._answers]
+
+    async def _ask_all(self) -> None:
+        """Asks until all have answered that are registered. `look` is called again when another one registers."""
+        pause_s = _AGAIN_S
+        try:
+            while due := self._due():
+                before = len(self._answers)
+                await asyncio.gather(*(self._ask(ref, self._restored_at) for ref in due))
+                if len(self._answers) > before:
+                    self._told()
+                if self._due():
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(pause_s * 1.5, _AGAIN_MAX_S)
+        finally:
+            self._is_asking = False
+
+    async def _ask(self, ref: BrokerRef, restored_at: int) -> None:
+        address = self._view.address_of(ref.broker_id)
+        if address is None:
+            return
+        broker = types_pb2.BrokerRef(broker_id=ref.broker_id, incarnation=ref.incarnation)
+        request = pb.ReplicaStatusRequest(broker=broker, kept_logs=True)
+        try:
+            reply, _ = await methods.REPLICA_STATUS.call(self._transport, address, request, self._timeout_ms)
+        except OncelogError as error:
+            _log.info("which logs broker %d keeps is not known: %s", ref.broker_id, error)
+            return
+        if restored_at != self._restored_at or not reply.HasField("kept"):
+            return  # etcd was restored again, or it is an older version, which does not say
+        for earlier in [one for one in self._answers if one.broker_id == ref.broker_id]:
+            del self._answers[earlier]
+        self._answers[ref] = frozenset(PartitionId(one.topic_id, one.partition) for one in reply.kept.partitions)

@@ -1,0 +1,151 @@
+"""Delayed records and an etcd that was restored from a backup which is older than their waiting topic."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from oncelog import errors
+from oncelog.client.client import Client
+from oncelog.core.names import waiting_topic
+from oncelog.types import BrokerRef, PartitionId
+from oncelog_partition_leader.broker import Broker
+from oncelog_runtime.metadata.waiting_topics import is_waiting
+from oncelog_runtime.sim import Snapshot
+from tests.simulation.cluster import SimCluster
+from tests.simulation.test_delays import TOPIC, in_ms, seen
+
+COUNT = 12
+BUMPS = pytest.mark.parametrize("bump", [0, 1_000_000])
+
+
+async def story(cluster: SimCluster, client: Client, partitions: int = 3, due_ms: int = 40_000) -> Snapshot:
+    """A backup, and the first delayed records of a topic after it. Returns the backup."""
+    await cluster.healthy()
+    await client.admin.create_topic(TOPIC, partitions=partitions, replication_factor=3)
+    await cluster.healthy()
+    backup = cluster.world.metadata.snapshot()
+    async with client.producer() as producer:
+        for value in range(COUNT):
+            await (
+                await producer.send(
+                    TOPIC, b"%d" % value, partition=value % partitions, deliver_at=in_ms(due_ms + value)
+                )
+            )
+    await asyncio.sleep(11)  # the pulse goes on, so that the restore is noticed
+    return backup
+
+
+async def waiting(client: Client) -> int:
+    return sum(one.waiting for one in await client.admin.describe_delayed(TOPIC))
+
+
+@BUMPS
+def test_what_waits_is_shown_and_delivered_though_etcd_has_forgotten_the_waiting_topic(bump: int) -> None:
+    async def main(cluster: SimCluster) -> None:
+        async with cluster.client("writer") as client:
+            backup = await story(cluster, client)
+            cluster.world.metadata.restore(backup, bump)
+            await asyncio.sleep(2)
+            assert await waiting(client) == COUNT
+            await all_arrive(cluster, client)
+
+    with SimCluster(3) as cluster:
+        cluster.world.loop.run(main(cluster))
+
+
+async def all_arrive(cluster: SimCluster, client: Client) -> None:
+    """Each value comes once, in the end."""
+    found: dict[int, tuple[int, int]] = {}
+    async with asyncio.timeout(120):
+        await seen(client, COUNT, found, client._context.clock.now_ms)
+    assert sorted(found) == list(range(COUNT))
+    await cluster.healthy()
+
+
+@pytest.mark.parametrize("seed", [3, 4, 5])
+def test_the_waiting_topic_is_made_where_its_logs_lie_though_brokers_were_added(seed: int) -> None:
+    """With six brokers its replicas would be placed elsewhere than with three, on brokers that hold none of its records."""
+
+    async def main(cluster: SimCluster) -> None:
+        async with cluster.client("writer") as client:
+            backup = await story(cluster, client)
+            for _ in range(3):
+                cluster.add_broker()
+            await cluster.healthy()
+            cluster.world.metadata.restore(backup)
+            await all_arrive(cluster, client)
+            keepers = {
+                name for name, broker in cluster.brokers() for p in broker.replicas.partitions if is_delayed(broker, p)
+            }
+            assert keepers == {"broker-0", "broker-1", "broker-2"}
+
+    with SimCluster(seed) as cluster:
+        cluster.world.loop.run(main(cluster))
+
+
+def is_delayed(broker: Broker, partition: PartitionId) -> bool:
+    return is_waiting(broker.replicas.partitions[partition].topic)
+
+
+def test_a_broker_that_is_down_is_waited_for_until_it_is_decommissioned() -> None:
+    """It may keep what the others lack. Until then nothing is said of what waits, rather than that nothing does."""
+
+    async def main(cluster: SimCluster) -> None:
+        async with cluster.client("writer", default_api_timeout_ms=5_000) as client:
+            backup = await story(cluster, client, partitions=1, due_ms=120_000)
+            keeper = next(
+                name
+                for name, broker in cluster.brokers()
+                if any(is_delayed(broker, p) for p in broker.replicas.partitions)
+            )
+            cluster.node(keeper).kill()
+            cluster.world.metadata.restore(backup)
+            await asyncio.sleep(20)
+            with pytest.raises(errors.LeaderNotAvailableError, match="not all brokers have told"):
+                await client.admin.describe_delayed(TOPIC)
+            async with client.producer(delivery_timeout_ms=3_000) as producer:
+                with pytest.raises(errors.OncelogError):
+                    await (await producer.send(TOPIC, b"later", deliver_at=in_ms(1)))
+            assert leaders(cluster, keeper) == {None}
+            await client.admin.decommission([int(keeper.removeprefix("broker-"))])
+            await asyncio.sleep(5)
+            assert None not in leaders(cluster, keeper)
+            cluster.node(keeper).restart()
+            await all_arrive(cluster, client)
+
+    with SimCluster(7, brokers=4) as cluster:
+        cluster.world.loop.run(main(cluster))
+
+
+def leaders(cluster: SimCluster, without: str) -> set[BrokerRef | None]:
+    """The leaders of the waiting topic's partitions, as another broker sees them; None = there is none."""
+    view = next(broker.view for name, broker in cluster.brokers() if name != without)
+    topic = view.topics[waiting_topic(TOPIC)].value
+    known = (view.partitions.get(PartitionId(topic.topic_id, number)) for number in range(topic.partitions))
+    return {entry.value.leader if entry is not None else None for entry in known}
+
+
+def test_a_topic_without_delayed_records_has_none_after_a_restore() -> None:
+    """And its first one after that makes its waiting topic, without a broker that is down by then."""
+
+    async def main(cluster: SimCluster) -> None:
+        await cluster.healthy()
+        async with cluster.client("writer", default_api_timeout_ms=5_000) as client:
+            await client.admin.create_topic(TOPIC, partitions=2, replication_factor=3)
+            await cluster.healthy()
+            backup = cluster.world.metadata.snapshot()
+            await asyncio.sleep(11)
+            cluster.world.metadata.restore(backup)
+            await asyncio.sleep(15)
+            assert await client.admin.describe_delayed(TOPIC) == []
+            cluster.node("broker-3").kill()
+            await asyncio.sleep(15)
+            async with client.producer() as producer:
+                await (await producer.send(TOPIC, b"0", deliver_at=in_ms(5_000)))
+            assert await waiting(client) == 1
+            await seen(client, 1, {}, client._context.clock.now_ms)
+
+    with SimCluster(8, brokers=4) as cluster:
+        cluster.world.loop.run(main(cluster))

@@ -1,0 +1,1 @@
+"""Mirrors services/partition_leader/oncelog_partition_leader/cluster/topics."""

@@ -1,0 +1,47 @@
+"""A partition that may have logs is made where they lie, and not before all are known or every member has answered."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncelog.types import PartitionId
+from oncelog_partition_leader.core.cluster.kept_logs import KeptLogs, members
+
+P = PartitionId("a" * 32, 0)
+OTHER = PartitionId("b" * 32, 0)
+NO_ONE: frozenset[int] = frozenset()
+
+
+def kept(keepers: tuple[int, ...], missing: frozenset[int] = NO_ONE) -> KeptLogs:
+    return KeptLogs(
+        {n: frozenset({P, OTHER} if n in keepers else {OTHER}) for n in range(6) if n not in missing}, missing
+    )
+
+
+@pytest.mark.parametrize(
+    ("keepers", "missing", "replicas"),
+    [
+        ((), NO_ONE, (2, 0, 1)),  # it has no logs: as planned
+        ((0,), NO_ONE, (0, 2, 1)),  # those that keep one come first
+        ((1, 0), NO_ONE, (0, 1, 2)),
+        ((4, 5), NO_ONE, (4, 5, 2)),  # others fill up the number
+        ((3, 4, 5), NO_ONE, (3, 4, 5)),
+        ((0, 3, 4, 5), NO_ONE, (0, 3, 4, 5)),  # all are asked, also when these are more
+        ((3, 4, 5), frozenset({1}), (3, 4, 5)),  # all its logs are known
+        ((4, 5), frozenset({1}), None),  # 1 may keep the third
+        ((), frozenset({1}), None),
+    ],
+)
+def test_where_a_partition_is_made(
+    keepers: tuple[int, ...], missing: frozenset[int], replicas: tuple[int, ...] | None
+) -> None:
+    assert kept(keepers, missing).replicas_for(P, (2, 0, 1)) == replicas
+
+
+def test_of_which_topics_a_log_is_kept() -> None:
+    assert kept((1,)).of_topics(["a" * 32, "c" * 32]) == {"a" * 32}
+    assert kept(()).of_topics(["a" * 32, "b" * 32]) == {"b" * 32}
+
+
+def test_a_member_is_registered_or_named_and_not_decommissioned() -> None:
+    assert members([1, 2], [(2, 3), (4, 5)], [5, 1]) == {2, 3, 4}
