@@ -178,7 +178,7 @@ class Scenario:
         self.operations_every_ms = more.choice([400.0, 1_000.0]) if seed and more.random() < 0.4 else 0.0
         self.brokers, self.grows = more.choice([(3, False), (3, True), (4, False)]) if seed else (3, False)
         if self.hard.restore_etcd_every_ms:  # an operator makes such changes again, as the documentation says
-            self.operations_every_ms, self.grows, self.passing_topics = 0.0, False, False
+            self.passing_topics = False
         self.plan = FaultPlan() if seed == 0 else replace(_plan(seed, self.faster), cancel_handler=self.cancel_handler)
 
     def run(self) -> Verdict:

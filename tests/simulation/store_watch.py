@@ -15,6 +15,7 @@ from oncelog_runtime.metadata.cluster_keys import (
     BROKER_DRAIN_KEY,
     PARTITIONS,
     REASSIGNMENTS,
+    RESTORED_KEY,
     Drain,
     Partition,
     Reassignment,
@@ -76,7 +77,7 @@ class StoreWatch:
         assert isr <= set(now.replicas), f"{name}: the ISR is not within the replicas: {now}"
         assert len(set(now.replicas)) == len(now.replicas) > 0, f"{name}: {now}"
         if is_guess(now):  # all its replicas are asked before one of them leads
-            assert before is None, f"{name}: what is known is replaced by a guess: {now}"
+            self._guess(name, before, now)
             return
         assert now.leader in now.isr, f"{name}: the leader is not in the ISR: {now}"
         if before is None:
@@ -88,12 +89,22 @@ class StoreWatch:
         assert elected or now.replicas == was.replicas, f"{name}: other replicas in an old epoch: {was} -> {now}"
         if now.replicas != was.replicas:
             self.moved += 1
-            if set(was.replicas) - set(now.replicas):
+            if set(was.replicas) - set(now.replicas) and not is_guess(was):  # of a guess the longest logs stay
                 new = set(now.replicas) if move is None else set(Reassignment.decode(move.value).adding)
                 assert new & set(now.replicas) <= isr, (
                     f"{name}: a replica left before the new one was in sync: {was} -> {now}"
                 )
         self._nothing_is_lost(name, partition_id, now)
+
+    def _guess(self, name: str, before: KeyValue | None, now: Partition) -> None:
+        """What is known is replaced by a guess after a restore of etcd alone, and then more replicas are asked."""
+        if before is None:
+            return
+        restored = self._store.get(RESTORED_KEY)
+        assert restored is not None, f"{name}: what is known is replaced by a guess: {now}"
+        assert before.mod_revision < restored.mod_revision, f"{name}: what is known is replaced by a guess: {now}"
+        was = Partition.decode(before.value)
+        assert set(was.replicas) < set(now.replicas), f"{name}: a guess that asks no more replicas: {was} -> {now}"
 
     def _nothing_is_lost(self, name: str, partition_id: PartitionId, now: Partition) -> None:
         """Whoever is in the ISR, and lives, has everything that was ever committed: anybody else can be missed."""

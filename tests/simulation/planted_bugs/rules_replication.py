@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from oncelog_partition_leader.cluster.elections import Elections
 from oncelog_partition_leader.cluster.topics.upkeep import TopicUpkeep
+from oncelog_partition_leader.core.cluster import election
+from oncelog_partition_leader.core.cluster.kept_logs import KeptLogs
 from oncelog_partition_leader.core.replication import replication_session, sessions
 from oncelog_partition_leader.core.replication.replica_set import ReplicaSet
 from oncelog_partition_leader.log import batch_stamping
@@ -55,6 +58,27 @@ PLANTS = [
             for module in (sessions, replication_session)
         ],
         "unit/partition_leader/core/replication/test_sessions.py::test_epochs_that_the_leader_never_saw_go_whole",
+    ),
+    without(
+        "restored-asks-the-named-alone",
+        "after a restore of etcd brokers that keep a log are asked too, though the backup does not name them",
+        edit(Elections, "_named_everywhere", ("brokers.kept.elsewhere(partition_id, dead)", "()")),
+        "conformance/cluster/test_restored_etcd_moved.py::test_what_was_written_after_a_move_is_there_after_a_restore",
+    ),
+    without(
+        "restored-asks-too-early",
+        "brokers that the backup does not name have some seconds to register after a restore",
+        edit(KeptLogs, "elsewhere", ("self.is_early or", "")),
+        "conformance/cluster/test_restored_etcd_moved.py"
+        "::test_brokers_that_all_were_down_at_the_restore_lose_nothing_either",
+    ),
+    without(
+        "restored-keeps-too-many",
+        "a partition that was found at more brokers has as many replicas as its topic again",
+        edit(election, "elect_restored", ("is_guess(partition) and 0 < replicas_max", "False and 0 < replicas_max")),
+        "unit/partition_leader/core/cluster/test_election.py"
+        "::test_of_a_guess_with_too_many_replicas_those_with_the_greatest_logs_stay",
+        "conformance/cluster/test_restored_etcd_moved.py::test_what_was_written_after_a_move_is_there_after_a_restore",
     ),
     without(
         "internal-not-fsync",

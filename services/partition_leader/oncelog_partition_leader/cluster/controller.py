@@ -71,9 +71,9 @@ class Controller:
         self._rebalance_at_ms = 0
         self._suspicion = Suspicion(prober, view, tasks, lambda: self.is_controller, self._look_at_all)
         self._term = ControllerTerm(ports, cluster, tasks, self._wake.set, self._suspicion.new_term)
+        changed, timeout_ms = self._topics_changed, config.replicate_timeout_ms
+        self.log_survey = LogSurvey(view, ports.transport, ports.clock, tasks, timeout_ms, self._logs_told)
         self.elections = Elections(config, ports, view, tasks, self.commit, self._brokers, self._wake.set, forgotten)
-        timeout_ms, changed = config.replicate_timeout_ms, self._topics_changed
-        self.log_survey = LogSurvey(view, ports.transport, tasks, timeout_ms, changed)
         creation = TopicCreation(view, ports.random, self.commit, changed, self.log_survey.result)
         charge = ports.quotas.change_partitions
         self.topics = Topics(config, view, ports.clock, self.commit, changed, charge, creation)
@@ -147,6 +147,12 @@ class Controller:
         self._topics_dirty = True
         self._wake.set()
 
+    def _logs_told(self) -> None:
+        """Looks at everything whose place may be known now."""
+        self._topics_dirty = True
+        self.elections.look_at_all()
+        self._wake.set()
+
     def _look_at_all(self) -> None:
         """Looks at everything, since the set of dead brokers has changed. No key of etcd shows that, so moves are woken too."""
         self.mover.dirty = True
@@ -197,7 +203,8 @@ class Controller:
 
     def _brokers(self) -> Brokers:
         """Returns the brokers as this controller knows them."""
-        return Brokers(self._view.live(), self._suspicion.dead, self._avoid(), self._answers)
+        kept = self.log_survey.result()
+        return Brokers(self._view.live(), self._suspicion.dead, self._avoid(), self._answers, kept)
 
     def _avoid(self) -> tuple[BrokerRef, ...]:
         draining = self._view.draining_broker()

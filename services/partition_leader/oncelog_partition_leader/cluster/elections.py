@@ -40,6 +40,7 @@ from oncelog_partition_leader.core.cluster.election import (
     elect_restarted,
     elect_restored,
     elect_unclean,
+    found_elsewhere,
     holders,
     is_guess,
     leads_as_preferred,
@@ -288,17 +289,18 @@ class Elections:
     async def _ask_and_elect(self, entries: dict[PartitionId, Entry], brokers: Brokers) -> None:
         """Asks the holders of restarted partitions for their logs, and elects where the answers suffice."""
         try:
-            whom = {partition_id: brokers.now(self._asked(entry)) for partition_id, entry in entries.items()}
-            answers = await self._ask_all(entries, whom)
-            proposals: list[Proposal] = []
-            for partition_id, entry in entries.items():
+            proposals, askable = self._named_everywhere(entries, brokers)
+            whom = {partition_id: brokers.now(self._asked(entry)) for partition_id, entry in askable.items()}
+            answers = await self._ask_all(askable, whom)
+            for partition_id, entry in askable.items():
                 if await self._knows_less(partition_id, entry, answers.get(partition_id, {})):
                     await self._pause()
                     return  # other values of etcd may be as old
-            for partition_id, entry in entries.items():
+            for partition_id, entry in askable.items():
                 told = answers.get(partition_id, {})
                 if self._is_doubtful(entry):
-                    wanted = elect_restored(entry.value, told, self._view.restored_at(), brokers.avoid)
+                    since, replicas = self._view.restored_at(), self._replication_factor(entry.value)
+                    wanted = elect_restored(entry.value, told, since, brokers.avoid, replicas)
                 else:
                     wanted = elect_restarted(entry.value, told, self._min_insync(entry.value), brokers.avoid)
                 if wanted is not None:
@@ -314,6 +316,32 @@ class Elections:
                 self._asking.pop(partition_id, None)
                 self.look_at(partition_id)
             self._wake()
+
+    def _named_everywhere(
+        self, entries: dict[PartitionId, Entry], brokers: Brokers
+    ) -> tuple[list[Proposal], dict[PartitionId, Entry]]:
+        """Returns the partitions that have logs at brokers which a restored etcd does not name, with these as replicas too; and
+        those that can be asked now. Where it is not known yet, a partition is in neither.
+        """
+        found: list[Proposal] = []
+        askable: dict[PartitionId, Entry] = {}
+        dead = {ref.broker_id for ref in brokers.dead}
+        for partition_id, entry in entries.items():
+            is_guess_or_new = is_guess(entry.value) or not self._is_doubtful(entry)
+            keepers = () if is_guess_or_new else brokers.kept.elsewhere(partition_id, dead)
+            if keepers is None:
+                continue
+            wanted = found_elsewhere(entry.value, keepers, brokers.live)
+            if wanted is None:
+                askable[partition_id] = entry
+            else:
+                _log.warning("%s has logs at brokers that etcd does not name: %s", partition_id, wanted.replicas)
+                found.append((partition_id, entry.mod_revision, wanted))
+        return found, askable
+
+    def _replication_factor(self, partition: Partition) -> int:
+        topic = self._view.topics.get(partition.topic)
+        return topic.value.replication_factor if topic is not None else 0
 
     async def _knows_less(self, partition_id: PartitionId, entry: Entry, told: Answers) -> bool:
         """Returns True when etcd, or only the view, is behind an epoch of a log. If etcd is, its restore is reported."""

@@ -104,6 +104,6 @@ class ReplicaService:
             except OncelogError as error:
                 answer.error.CopyFrom(to_detail(error))
         if request.kept_logs:
-            kept = self._replicas.leftovers.kept()
+            kept = self._replicas.leftovers.kept(me.broker_id)
             reply.kept.CopyFrom(pb.KeptLogs(partitions=[types_pb2.TopicPartition(**p._asdict()) for p in kept]))
         return reply, b""

@@ -15,6 +15,7 @@ from oncelog.wire import methods
 from oncelog_partition_leader.cluster.elections import Elections
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.cluster.election import Brokers
+from oncelog_partition_leader.core.cluster.kept_logs import KeptLogs
 from oncelog_runtime.metadata.cluster_keys import RESTORED_KEY, Partition
 from tests.unit.partition_leader import cluster_place
 from tests.unit.partition_leader.cluster_place import P0, P1, TOPIC_ID, Place
@@ -29,6 +30,7 @@ class Electing:
         self.dead: list[BrokerRef] = []
         self.forgotten: list[str] = []
         self.wakes = 0
+        self.kept = KeptLogs()
         self.asked: list[int] = []
         self.elections = Elections(
             BrokerConfig(node_id=0),
@@ -36,7 +38,7 @@ class Electing:
             place.view,
             place.tasks,
             place.commit,
-            lambda: Brokers(place.view.live(), self.dead),
+            lambda: Brokers(place.view.live(), self.dead, kept=self.kept),
             self._wake,
             self.forgotten.append,
         )
@@ -319,5 +321,58 @@ def test_an_unclean_election_is_of_a_partition_without_leader_whose_price_was_to
         assert (state.leader, state.isr, state.leader_epoch) == (electing.place.ref(2), electing.place.refs(2), 5)
         with pytest.raises(errors.IneligibleReplicaError):
             await elections.elect_unclean(P0, 2, 4)
+
+    run(scenario)
+
+
+# ---------------------------------------------------------------- after a restore of etcd
+
+
+async def restored(electing: Electing) -> None:
+    """Etcd comes back from a backup, and every broker has noticed it."""
+    await electing.place.put(RESTORED_KEY, b"1")
+    electing.place.view.restart(await electing.place.etcd.list("/oncelog/"))
+    await electing.restarted(0, 1, 2)
+
+
+async def step(electing: Electing) -> None:
+    electing.elections.look_at_all()
+    await electing.elections.step()
+    await asyncio.sleep(3)
+    await electing.place.seen()
+
+
+def test_after_a_restore_nobody_is_elected_before_it_is_known_who_keeps_logs() -> None:
+    async def scenario(electing: Electing) -> None:
+        await restored(electing)
+        electing.logs = dict.fromkeys(range(3), (4, 10, 1))
+        for early in (KeptLogs(registered=frozenset({7})), KeptLogs(is_early=True)):
+            electing.kept = early
+            await step(electing)
+            assert (await electing.state()).leader_epoch == 4
+            assert electing.asked == []
+        electing.dead = [BrokerRef(7, 1)]
+        electing.kept = KeptLogs(registered=frozenset({7}))
+        await step(electing)
+        assert (await electing.state()).leader_epoch > 4, "it was found dead"
+
+    run(scenario)
+
+
+def test_after_a_restore_a_broker_that_keeps_a_log_unknown_to_etcd_is_asked_and_may_lead() -> None:
+    async def scenario(electing: Electing) -> None:
+        place = electing.place
+        await place.lead(P0, epoch=4, isr=(0, 1), replicas=(0, 1))
+        await restored(electing)
+        electing.kept = KeptLogs({2: frozenset({P0})}, registered=frozenset({2}))
+        electing.logs = {0: (4, 10, 1), 1: (4, 10, 1)}
+        await step(electing)
+        state = await electing.state()
+        assert (state.replicas, state.leader) == ((0, 1, 2), None), "all must answer"
+        electing.logs[2] = (6, 12, 1)
+        await step(electing)
+        state = await electing.state()
+        assert state.leader is not None
+        assert (state.leader.broker_id, state.replicas) == (2, (0, 1, 2)), "the topic has three replicas"
 
     run(scenario)

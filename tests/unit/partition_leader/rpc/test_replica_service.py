@@ -35,7 +35,7 @@ class Peer:
             me=lambda: ME,
             contacts=SimpleNamespace(opinion=lambda _ref: self.hears),
         )
-        leftovers = SimpleNamespace(kept=lambda: [PartitionId("b" * 32, 4)])
+        leftovers = SimpleNamespace(kept=lambda broker_id: [PartitionId("b" * 32, 3 + broker_id)])
         replicas: Any = SimpleNamespace(status=self._status, leftovers=leftovers)
         clock: Any = SimpleNamespace(now_ms=lambda: 123)
         follower: Any = SimpleNamespace(replicate=self._replicate)

@@ -1,4 +1,4 @@
-"""Asks every broker, after a restore of etcd, which logs it keeps of partitions that etcd does not know.
+"""Asks every broker, after a restore of etcd, which logs it keeps of which etcd does not know.
 
 Rule 1: an answer counts when it comes from an incarnation that registered after the restore: the broker has noticed it then.
 Rule 2: questions run beside the controller's task. A broker is asked once in each incarnation, and again until it answers.
@@ -20,33 +20,43 @@ from oncelog.v1 import types_pb2
 from oncelog.wire import methods
 from oncelog_partition_leader.core.cluster.kept_logs import KeptLogs, members
 from oncelog_runtime.metadata.cluster_view import ClusterView
-from oncelog_runtime.ports import Transport
+from oncelog_runtime.ports import Transport, WallClock
 from oncelog_runtime.process.tasks import TaskOwner
 
 _log = logging.getLogger(__name__)
 _AGAIN_S: Final = 0.1
 _AGAIN_MAX_S: Final = 2.0
+_EARLY_MS: Final = 3_000
+"""So long after the controller has noticed a restore brokers may register that etcd does not name."""
 
 
 class LogSurvey:
-    """The controller's questions and their answers. `told()` is called with each round that brought an answer."""
+    """The controller's questions and their answers. `told()` is called after each answer, and when none is to come any more."""
 
     def __init__(
-        self, view: ClusterView, transport: Transport, tasks: TaskOwner, timeout_ms: int, told: Callable[[], None]
+        self,
+        view: ClusterView,
+        transport: Transport,
+        clock: WallClock,
+        tasks: TaskOwner,
+        timeout_ms: int,
+        told: Callable[[], None],
     ) -> None:
+        self._clock = clock
         self._view = view
         self._transport = transport
         self._tasks = tasks
         self._timeout_ms = timeout_ms
         self._told = told
         self._restored_at = 0
+        self._noticed_ms = 0
         self._answers: dict[BrokerRef, frozenset[PartitionId]] = {}
         self._is_asking = False
 
     def look(self) -> None:
         """Starts to ask the brokers that have not answered since the last restore, if there was one."""
         self._forget_older()
-        if self._due() and not self._is_asking:
+        if (self._due() or self._early_ms) and not self._is_asking:
             self._is_asking = True
             self._tasks.spawn(self._ask_all(), "log-survey")
 
@@ -56,11 +66,16 @@ class LogSurvey:
         answers = {ref.broker_id: kept for ref, kept in self._answers.items()}
         named = () if self._view.logs_are_told else [entry.value.replicas for entry in self._view.partitions.values()]
         expected = members(self._view.brokers, named, self._view.decommissioned) if self._restored_at else frozenset()
-        return KeptLogs(answers, expected - answers.keys())
+        return KeptLogs(answers, expected - answers.keys(), frozenset(self._view.brokers), self._early_ms > 0)
+
+    @property
+    def _early_ms(self) -> int:
+        """Returns for how long brokers may still register that etcd does not name, in milliseconds."""
+        return max(0, self._noticed_ms + _EARLY_MS - self._clock.monotonic_ms()) if self._restored_at else 0
 
     def _forget_older(self) -> None:
         if self._restored_at != self._view.restored_at():
-            self._restored_at = self._view.restored_at()
+            self._restored_at, self._noticed_ms = self._view.restored_at(), self._clock.monotonic_ms()
             self._answers.clear()
 
     def _due(self) -> list[BrokerRef]:
@@ -70,17 +85,14 @@ class LogSurvey:
         return [ref for ref in live if ref.incarnation > self._restored_at and ref not in self._answers]
 
     async def _ask_all(self) -> None:
-        """Asks until all have answered that are registered. `look` is called again when another one registers."""
+        """Asks until all have answered that are registered, and none is early any more. `look` begins it again."""
         pause_s = _AGAIN_S
         try:
-            while due := self._due():
-                before = len(self._answers)
+            while (due := self._due()) or self._early_ms:
                 await asyncio.gather(*(self._ask(ref, self._restored_at) for ref in due))
-                if len(self._answers) > before:
-                    self._told()
-                if self._due():
-                    await asyncio.sleep(pause_s)
-                    pause_s = min(pause_s * 1.5, _AGAIN_MAX_S)
+                await asyncio.sleep(pause_s if self._due() else min(pause_s, self._early_ms / 1000))
+                pause_s = min(pause_s * 1.5, _AGAIN_MAX_S)
+            self._told()
         finally:
             self._is_asking = False
 
@@ -100,3 +112,4 @@ class LogSurvey:
         for earlier in [one for one in self._answers if one.broker_id == ref.broker_id]:
             del self._answers[earlier]
         self._answers[ref] = frozenset(PartitionId(one.topic_id, one.partition) for one in reply.kept.partitions)
+        self._told()

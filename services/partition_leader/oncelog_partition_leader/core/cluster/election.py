@@ -13,17 +13,19 @@ Rule 5: after a restart a replica is asked for its log (`ReplicaState`). One tha
         (`elect_restarted`). When none can prove that, the partition waits for *all* members' answers, and the greatest
         (last epoch, log end) wins; a log that is new or was set aside never does.
 Rule 6: a value that is older than the last restore of etcd, or that says itself that it is a guess, proves nothing. Every
-        replica is asked, once it has noticed the restore, and the greatest log of all wins (`elect_restored`).
+        replica is asked, once it has noticed the restore, and the greatest log of all wins (`elect_restored`); before, brokers
+        that keep a log without being named become replicas (`found_elsewhere`), since replicas may have been moved.
 Rule 7: a draining broker is avoided, not excluded: it leads when no other can.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from oncelog.types import BrokerRef
+from oncelog_partition_leader.core.cluster.kept_logs import KeptLogs
 from oncelog_partition_leader.core.replication.replica_state import EMPTY, ReplicaState, Standing
 from oncelog_runtime.metadata.cluster_keys import Partition
 
@@ -44,13 +46,15 @@ class Brokers:
     """The cluster's brokers, as the deciding broker knows them.
 
     `live`: broker id -> registered incarnation. `dead`: registered, but proven dead. `avoid`: draining brokers.
-    `heard`: whether a registered broker has answered in this incarnation.
+    `heard`: whether a registered broker has answered in this incarnation. `kept`: what they have told of their logs since a
+    restore of etcd.
     """
 
     live: Mapping[int, int]
     dead: Collection[BrokerRef] = ()
     avoid: Collection[BrokerRef] = ()
     heard: Callable[[BrokerRef], bool] = everybody
+    kept: KeptLogs = field(default_factory=KeptLogs)
 
     def living(self, refs: Sequence[BrokerRef]) -> Refs:
         """Returns those that are registered under exactly this incarnation and not proven dead."""
@@ -203,12 +207,26 @@ def is_guess(partition: Partition) -> bool:
     return partition.leader_epoch < 0 or all(ref.incarnation == 0 for ref in partition.isr)
 
 
+def found_elsewhere(partition: Partition, keepers: Sequence[int], live: Mapping[int, int]) -> Partition | None:
+    """Returns a guess that names these brokers too, which keep a log of the partition; None when it names all of them.
+
+    For a value from before a restore of etcd: the replicas may have been moved since, and only they have the newest records.
+    """
+    more = tuple(broker_id for broker_id in keepers if broker_id not in partition.replicas)
+    if not more:
+        return None
+    replicas = (*partition.replicas, *more)
+    isr = tuple(BrokerRef(broker_id, live.get(broker_id, 0)) for broker_id in replicas)
+    return replace(partition, replicas=replicas, leader=None, leader_epoch=-1, isr=isr, eligible=())
+
+
 def elect_restored(
-    partition: Partition, answers: Answers, since: int, avoid: Collection[BrokerRef] = ()
+    partition: Partition, answers: Answers, since: int, avoid: Collection[BrokerRef] = (), replicas_max: int = 0
 ) -> Partition | None:
     """Returns the partition under the greatest log of all its replicas (rule 6); None until all of them have answered.
 
     `since`: mod revision of the restore. An answer from before it may come from a leader that still commits.
+    `replicas_max`: of a guess that names more replicas so many stay, those with the greatest logs; 0 = all.
     """
     told = [answers[broker_id] for broker_id in partition.replicas if broker_id in answers]
     if len(told) < len(partition.replicas) or any(now.incarnation <= since for now, _ in told):
@@ -218,11 +236,16 @@ def elect_restored(
         return None
     equal = tuple(now for now, state in told if state.log == best)
     winner = _preferred(partition, equal, avoid)
+    replicas = partition.replicas
+    if is_guess(partition) and 0 < replicas_max < len(replicas):
+        far = sorted(replicas, key=lambda broker_id: answers[broker_id][1].log, reverse=True)
+        replicas = (winner.broker_id, *(broker_id for broker_id in far if broker_id != winner.broker_id))[:replicas_max]
     return replace(
         partition,
+        replicas=replicas,
         leader=winner,
         leader_epoch=max(partition.leader_epoch, *(state.epoch for _, state in told)) + EPOCHS_FORGOTTEN_MAX,
-        isr=equal,
+        isr=tuple(ref for ref in equal if ref.broker_id in replicas),
         eligible=(),
         last_known_leader=partition.leader,
     )

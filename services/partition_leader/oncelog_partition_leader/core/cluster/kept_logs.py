@@ -1,16 +1,20 @@
-"""Decides where a partition is made that may have logs already, since etcd was restored from a backup that is older than it.
+"""Decides where the replicas of a partition are that is newer than the backup from which etcd was restored, or was moved since.
 
-Theory of operation: after a restore every broker is asked which logs it keeps of partitions that etcd does not know. A
-partition that is made again goes to the brokers that keep its logs, and the longest of these leads (`elect_restored`).
+Theory of operation: after a restore every broker is asked which logs it keeps of which etcd does not know. A partition that
+is made again goes to the brokers that keep its logs; one that is known has them as replicas too (`found_elsewhere`). Then all
+replicas are asked, and the longest log leads (`elect_restored`).
 
 Rule 1: a partition is made when as many logs of it are known as it has replicas, or when every member has answered. A member
         is a broker that is registered, or that etcd names as a replica of anything; not one that was decommissioned.
 Rule 2: all brokers that keep a log become replicas, also when these are more than the topic has; others fill up the number.
+Rule 3: for a partition that etcd knows, those must have answered that are registered. One that is away holds up only the
+        partitions of which it is a replica, as ever: after a restore most brokers are there, and a few partitions were moved.
+Rule 4: brokers that the restored etcd does not name have some seconds to register (`is_early`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from oncelog.types import PartitionId
@@ -20,12 +24,15 @@ from oncelog.types import PartitionId
 class KeptLogs:
     """The answers of the brokers so far.
 
-    `answers`: broker id -> the partitions of which it keeps a log and that etcd does not know. `missing`: the members that
-    have not answered yet, by id.
+    `answers`: broker id -> the partitions of which it keeps a log, and etcd knows no replica there. `missing`: the members
+    that have not answered yet, by id; `registered`: those of all brokers that are registered. `is_early`: the restore has only
+    just been noticed.
     """
 
     answers: Mapping[int, frozenset[PartitionId]] = field(default_factory=dict)
     missing: frozenset[int] = frozenset()
+    registered: frozenset[int] = frozenset()
+    is_early: bool = False
 
     def keepers(self, partition: PartitionId) -> tuple[int, ...]:
         """Returns the brokers that keep a log of a partition, in the order of their ids."""
@@ -37,12 +44,21 @@ class KeptLogs:
         `planned`: where it would be made if it had none, the preferred leader first.
         """
         keepers = self.keepers(partition)
-        if self.missing and len(keepers) < len(planned):
+        if (self.missing or self.is_early) and len(keepers) < len(planned):
             return None
         kept = [broker_id for broker_id in planned if broker_id in keepers]
         kept += [broker_id for broker_id in keepers if broker_id not in kept]
         others = [broker_id for broker_id in planned if broker_id not in kept]
         return (*kept, *others[: max(0, len(planned) - len(kept))])
+
+    def elsewhere(self, partition: PartitionId, dead: Container[int]) -> tuple[int, ...] | None:
+        """Returns the brokers that keep a log of a partition of which etcd names others; None until that is known (rule 3).
+
+        `dead`: registered brokers that were found dead.
+        """
+        if self.is_early or any(one not in self.answers and one not in dead for one in self.registered):
+            return None
+        return self.keepers(partition)
 
     def of_topics(self, topic_ids: Iterable[str]) -> frozenset[str]:
         """Returns those of these topics of which a broker keeps a log."""

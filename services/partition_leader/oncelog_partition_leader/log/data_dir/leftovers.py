@@ -87,13 +87,14 @@ class Leftovers:
         """Returns the folders of one partition: its log, and those that were set aside."""
         return [folder for folder in self._folders() if folder.partition == partition]
 
-    def kept(self) -> list[PartitionId]:
-        """Returns the partitions that etcd does not know and whose log is here, also while it is still open.
+    def kept(self, broker_id: int) -> list[PartitionId]:
+        """Returns the partitions whose log is here, at this broker, and of which etcd knows no replica here.
 
-        One that was set aside as rotten does not count.
+        Also while the log is still open. One that was set aside as rotten does not count.
         """
+        found = {one.partition for one in self._folders() if not one.aside}
         known = self._view.partitions
-        return sorted({one.partition for one in self._folders() if not one.aside and one.partition not in known})
+        return sorted(one for one in found if one not in known or broker_id not in known[one].value.replicas)
 
     def _folders(self) -> list[Folder]:
         parsed = (parse_folder(name) for name in self._disk.list(self._log_dir))

@@ -12,6 +12,7 @@ from typing import Final
 
 from oncelog.errors import OncelogError
 from oncelog.types import PartitionId
+from oncelog_partition_leader.core.cluster.election import is_guess
 from oncelog_partition_leader.core.replication.placement import Role, RoleFacts, ends_leadership, role
 from oncelog_partition_leader.log.topic_config import effective
 from oncelog_partition_leader.partition.partition import LocalPartition
@@ -70,7 +71,7 @@ class Roles:
         given = role(state, me, RoleFacts(partition.failed is not None, leads_in, partition.exclusive.locked()))
         if given is Role.NONE:
             return
-        if me in state.isr and self._opener.owes(partition.id):
+        if me in state.isr and not is_guess(state) and self._opener.owes(partition.id):
             self._tasks.spawn(self._opener.in_sync(partition), "in-sync-again")
         if given is Role.FOLLOW:
             partition.saw_epoch(state.leader_epoch)

@@ -34,7 +34,7 @@ class Making:
         self.kept: dict[int, list[PartitionId]] = {}
         self.older: set[int] = set()
         options = BrokerConfig(node_id=0, **config)
-        self.survey = LogSurvey(place.view, place.transport, place.tasks, 1_000, self._changed)
+        self.survey = LogSurvey(place.view, place.transport, place.clock, place.tasks, 1_000, self._changed)
         creation = TopicCreation(place.view, Random(3), place.commit, self._changed, self.survey.result)
         self.topics = Topics(
             options, place.view, place.clock, place.commit, self._changed, self.charged.append, creation

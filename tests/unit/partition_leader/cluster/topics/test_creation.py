@@ -16,7 +16,7 @@ async def told(making: Making, **kept: list[PartitionId]) -> None:
     """These brokers answer which logs they keep."""
     making.kept = {int(name.removeprefix("broker_")): partitions for name, partitions in kept.items()}
     making.survey.look()
-    await asyncio.sleep(2)
+    await asyncio.sleep(4)
 
 
 async def forgotten(making: Making, replicas: int = 2) -> Topic:

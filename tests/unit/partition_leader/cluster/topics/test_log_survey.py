@@ -37,11 +37,11 @@ def test_each_broker_is_asked_once_and_again_until_it_answers() -> None:
         await look(making)
         assert making.survey.result().answers == {0: {OTHER}, 1: frozenset()}
         assert making.survey.result().missing == {2}
-        assert making.changes == 1
+        assert making.changes == 2
         making.kept[2] = [OTHER]
         await look(making, 5)
         assert making.survey.result().keepers(OTHER) == (0, 2)
-        assert (making.survey.result().missing, making.changes) == (frozenset(), 2)
+        assert (making.survey.result().missing, making.changes) == (frozenset(), 4), "the last one: no more are to come"
         await look(making)
         assert asked(making).count("broker-0:9092") == 1
         assert asked(making).count("broker-2:9092") > 1
@@ -107,5 +107,19 @@ def test_a_broker_that_etcd_names_is_waited_for_though_it_is_away_but_not_when_i
         assert making.survey.result().missing == {2}
         await making.place.put(decommission_key(2), b"{}")
         assert making.survey.result().missing == frozenset()
+
+    run(scenario)
+
+
+def test_what_may_register_yet_is_early_for_some_seconds_and_the_end_of_that_is_told() -> None:
+    async def scenario(making: Making) -> None:
+        await making.restore()
+        making.kept = {0: [], 1: [], 2: []}
+        await look(making)
+        assert making.survey.result().is_early
+        told = making.changes
+        await asyncio.sleep(3)
+        assert not making.survey.result().is_early
+        assert making.changes == told + 1
 
     run(scenario)

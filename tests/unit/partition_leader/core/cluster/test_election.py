@@ -13,8 +13,10 @@ from oncelog_partition_leader.core.cluster.election import (
     elect_restarted,
     elect_restored,
     elect_unclean,
+    found_elsewhere,
     give_up,
     hand_over,
+    is_guess,
     leads_as_preferred,
     needs_answers,
     prefer,
@@ -311,6 +313,34 @@ def test_after_a_restore_of_etcd_empty_logs_lead_only_when_none_was_lost() -> No
         for answer in said(BrokerRef(ref.broker_id, 101), -1, 0, intact_since=101, known_since=101).values()
     }
     assert elect_restored(new, lost, 50) is None, "these directories are new: an operator must say so"
+
+
+def test_brokers_that_keep_a_log_are_named_before_anybody_is_asked() -> None:
+    old, live = partition(A, A, B, epoch=2), {1: 101, 2: 102, 5: 105}
+    assert found_elsewhere(old, (2, 1), live) is None, "etcd names them all"
+    guess = found_elsewhere(old, (1, 5, 6), live)
+    assert guess is not None
+    assert is_guess(guess)
+    assert guess.replicas == (1, 2, 3, 5, 6)
+    assert (guess.leader, guess.eligible) == (None, ())
+    assert [ref.incarnation for ref in guess.isr] == [101, 102, 0, 105, 0], "two of them are away"
+
+
+def test_of_a_guess_with_too_many_replicas_those_with_the_greatest_logs_stay() -> None:
+    guess = found_elsewhere(partition(A, A, B, C, epoch=2), (4, 5, 6), {n: 100 + n for n in range(1, 7)})
+    assert guess is not None
+    ends = {1: 90, 2: 90, 3: 10, 4: 95, 5: 20, 6: 95}
+    answers = {n: said(BrokerRef(n, 100 + n), 4, end)[n] for n, end in ends.items()}
+    found = elect_restored(guess, answers, 50, (), 3)
+    assert found is not None
+    assert (found.replicas, [ref.broker_id for ref in found.isr]) == ((4, 6, 1), [4, 6])
+    everybody = elect_restored(guess, answers, 50)
+    assert everybody is not None
+    assert everybody.replicas == guess.replicas
+    known = replace(guess, leader_epoch=2)
+    as_it_is = elect_restored(known, answers, 50, (), 3)
+    assert as_it_is is not None
+    assert as_it_is.replicas == guess.replicas, "so many were asked for by an operator"
 
 
 def test_an_operator_may_choose_whoever_answers() -> None:

@@ -38,6 +38,21 @@ def test_where_a_partition_is_made(
     assert kept(keepers, missing).replicas_for(P, (2, 0, 1)) == replicas
 
 
+def test_brokers_that_etcd_does_not_name_have_time_to_register() -> None:
+    early = KeptLogs({4: frozenset({P})}, is_early=True)
+    assert early.replicas_for(P, (2, 0)) is None
+    assert early.replicas_for(P, (2,)) == (4,)
+    assert early.elsewhere(P, ()) is None
+
+
+def test_where_else_a_known_partition_has_logs_is_known_when_the_registered_have_told() -> None:
+    logs = kept((4, 1), frozenset({5}))
+    assert logs.elsewhere(P, ()) == (1, 4), "5 is away"
+    registered = KeptLogs(logs.answers, logs.missing, frozenset({1, 5}))
+    assert registered.elsewhere(P, ()) is None
+    assert registered.elsewhere(P, (5,)) == (1, 4), "it was found dead"
+
+
 def test_of_which_topics_a_log_is_kept() -> None:
     assert kept((1,)).of_topics(["a" * 32, "c" * 32]) == {"a" * 32}
     assert kept(()).of_topics(["a" * 32, "b" * 32]) == {"b" * 32}

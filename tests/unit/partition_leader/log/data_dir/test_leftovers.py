@@ -49,14 +49,15 @@ class Logs:
         return sorted(entry.folder.partition for entry in self.leftovers.trashed)
 
 
-def test_the_logs_of_partitions_that_etcd_does_not_know_are_told_also_while_they_are_open() -> None:
+def test_the_logs_that_etcd_does_not_know_are_told_also_while_they_are_open() -> None:
     async def scenario(place: Place) -> None:
         logs = Logs(place)
         await place.topic(partitions=2)
-        await place.lead(P0)
+        await place.lead(P0, replicas=(0, 1))
         logs.used.add(OTHER)
         logs.disk.make_dirs(f"logs/{folder_name('rotten', PartitionId('c' * 32, 0))}.quarantined-1")
-        assert logs.leftovers.kept() == [P1, OTHER]
+        assert logs.leftovers.kept(0) == [P1, OTHER]
+        assert logs.leftovers.kept(2) == [P0, P1, OTHER], "etcd knows no replica of it there"
 
     run(scenario)
 

@@ -118,6 +118,7 @@ def test_a_replica_in_the_isr_restores_its_claim_and_a_failed_one_nothing(owes: 
         partition = s.parts.replica()
         s.roles.give(partition, s.entry(place.ref(1), isr=(1,)))
         s.roles.give(partition, s.entry(place.ref(1)))
+        s.roles.give(s.parts.replica(), s.entry(None, epoch=-1))  # a guess names it in the ISR, and knows nothing
         await place.seen()
         assert s.restored == ([partition] if owes else [])
 

@@ -1,0 +1,108 @@
+"""Replicas were moved after the backup from which etcd is restored: who has the logs now is asked, and nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from oncelog import errors
+from tests.conformance.cluster.test_moving import moving, reassign, replicas
+from tests.conformance.cluster.test_restored_etcd import written
+from tests.conformance.script import Place, Script, cluster
+
+SIX = cluster(brokers=6, replica_balance_enabled=False)
+BUMPS = pytest.mark.parametrize("bump", [0, 1_000_000])
+
+
+async def moved(s: Script, place: Place, target: Sequence[int]) -> None:
+    """The move is asked for, and has ended."""
+    await reassign(s, place, target)
+    await s.until(lambda: moving(s) == 0 and set(replicas(s, place)) == set(target))
+
+
+async def others(s: Script, place: Place, count: int) -> tuple[int, ...]:
+    """New replicas: so many brokers that have none, and old ones."""
+    old = replicas(s, place)
+    new = tuple(sorted(set(range(6)) - set(old)))[:count]
+    return (*new, *old[: 3 - count])
+
+
+@SIX
+@BUMPS
+@pytest.mark.parametrize("count", [1, 2, 3])
+async def test_what_was_written_after_a_move_is_there_after_a_restore(s: Script, bump: int, count: int) -> None:
+    place = await s.place(flush_mode="fsync")
+    await written(s, place, "a")
+    await s.cluster.healthy()
+    backup = s.world.metadata.snapshot()
+    target = await others(s, place, count)
+    await moved(s, place, target)
+    await written(s, place, "b", "c")
+    await s.sleep(11)
+    s.world.metadata.restore(backup, bump)
+    await s.sleep(15)
+    await s.cluster.healthy()
+    assert await s.read(place) == ["a", "b", "c"]
+    assert len(replicas(s, place)) == 3, "those too many are gone again"
+    await written(s, place, "d")
+    assert await s.read(place) == ["a", "b", "c", "d"]
+
+
+@SIX
+async def test_a_partition_that_was_moved_and_never_written_is_led_again(s: Script) -> None:
+    place = await s.place(flush_mode="fsync")
+    await s.cluster.healthy()
+    backup = s.world.metadata.snapshot()
+    await moved(s, place, await others(s, place, 3))
+    await s.sleep(11)
+    s.world.metadata.restore(backup)
+    await s.sleep(15)
+    await s.cluster.healthy()
+    await written(s, place, "a")
+    assert await s.read(place) == ["a"]
+
+
+@SIX
+async def test_brokers_that_all_were_down_at_the_restore_lose_nothing_either(s: Script) -> None:
+    """The brokers that the backup names start a second before the others."""
+    place = await s.place(flush_mode="fsync")
+    await written(s, place, "a")
+    await s.cluster.healthy()
+    backup, old = s.world.metadata.snapshot(), replicas(s, place)
+    await moved(s, place, await others(s, place, 3))
+    await written(s, place, "b")
+    await s.sleep(11)
+    s.kill(*(f"broker-{n}" for n in range(6)), "coordinator-0", "coordinator-1")
+    s.world.metadata.restore(backup, 1_000_000)
+    s.restart(*(f"broker-{n}" for n in old))
+    await s.sleep(1)
+    s.restart(*(f"broker-{n}" for n in range(6) if n not in old), "coordinator-0", "coordinator-1")
+    await s.sleep(15)
+    await s.cluster.healthy()
+    assert await s.read(place) == ["a", "b"]
+
+
+@SIX
+async def test_old_replicas_that_are_gone_for_good_leave_the_choice_to_an_operator(s: Script) -> None:
+    """All that is known of the partition now is told, and the broker that has everything can be elected."""
+    place = await s.place(flush_mode="fsync")
+    await written(s, place, "a")
+    await s.cluster.healthy()
+    backup, old = s.world.metadata.snapshot(), replicas(s, place)
+    target = await others(s, place, 3)
+    await moved(s, place, target)
+    await written(s, place, "b")
+    await s.sleep(11)
+    s.kill(f"broker-{old[0]}")
+    s.world.metadata.restore(backup)
+    await s.sleep(30)
+    assert set(replicas(s, place)) == {*old, *target}
+    assert s.state(place).leader is None
+    async with s.client() as client:
+        with pytest.raises(errors.OncelogError):
+            await client.admin.transfer_leadership(place.topic, place.partition, target[0])
+        survey = await client.admin.survey_replicas(place.topic, place.partition)
+        await client.admin.elect_unclean(place.topic, place.partition, target[0], leader_epoch=survey.leader_epoch)
+    await s.until(lambda: s.state(place).leader is not None)
+    assert await s.read(place) == ["a", "b"]
