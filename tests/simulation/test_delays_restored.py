@@ -10,7 +10,6 @@ from oncelog import errors
 from oncelog.client.client import Client
 from oncelog.core.names import waiting_topic
 from oncelog.types import BrokerRef, PartitionId
-from oncelog_partition_leader.broker import Broker
 from oncelog_runtime.metadata.waiting_topics import is_waiting
 from oncelog_runtime.sim import Snapshot
 from tests.simulation.cluster import SimCluster
@@ -26,15 +25,17 @@ async def story(cluster: SimCluster, client: Client, partitions: int = 3, due_ms
     await client.admin.create_topic(TOPIC, partitions=partitions, replication_factor=3)
     await cluster.healthy()
     backup = cluster.world.metadata.snapshot()
-    async with client.producer() as producer:
-        for value in range(COUNT):
-            await (
-                await producer.send(
-                    TOPIC, b"%d" % value, partition=value % partitions, deliver_at=in_ms(due_ms + value)
-                )
-            )
+    await send(client, partitions, due_ms)
     await asyncio.sleep(11)  # the pulse goes on, so that the restore is noticed
     return backup
+
+
+async def send(client: Client, partitions: int, due_ms: int) -> None:
+    """The delayed records, due one after the other."""
+    async with client.producer() as producer:
+        for value in range(COUNT):
+            due = in_ms(due_ms + value)
+            await (await producer.send(TOPIC, b"%d" % value, partition=value % partitions, deliver_at=due))
 
 
 async def waiting(client: Client) -> int:
@@ -76,17 +77,17 @@ def test_the_waiting_topic_is_made_where_its_logs_lie_though_brokers_were_added(
             await cluster.healthy()
             cluster.world.metadata.restore(backup)
             await all_arrive(cluster, client)
-            keepers = {
-                name for name, broker in cluster.brokers() for p in broker.replicas.partitions if is_delayed(broker, p)
-            }
-            assert keepers == {"broker-0", "broker-1", "broker-2"}
+            assert keepers(cluster) == {"broker-0", "broker-1", "broker-2"}
 
     with SimCluster(seed) as cluster:
         cluster.world.loop.run(main(cluster))
 
 
-def is_delayed(broker: Broker, partition: PartitionId) -> bool:
-    return is_waiting(broker.replicas.partitions[partition].topic)
+def keepers(cluster: SimCluster) -> set[str]:
+    """The brokers that have a replica of the waiting topic."""
+    return {
+        name for name, broker in cluster.brokers() for p in broker.replicas.partitions.values() if is_waiting(p.topic)
+    }
 
 
 def test_a_broker_that_is_down_is_waited_for_until_it_is_decommissioned() -> None:
@@ -95,11 +96,7 @@ def test_a_broker_that_is_down_is_waited_for_until_it_is_decommissioned() -> Non
     async def main(cluster: SimCluster) -> None:
         async with cluster.client("writer", default_api_timeout_ms=5_000) as client:
             backup = await story(cluster, client, partitions=1, due_ms=120_000)
-            keeper = next(
-                name
-                for name, broker in cluster.brokers()
-                if any(is_delayed(broker, p) for p in broker.replicas.partitions)
-            )
+            keeper = min(keepers(cluster))
             cluster.node(keeper).kill()
             cluster.world.metadata.restore(backup)
             await asyncio.sleep(20)
@@ -116,6 +113,38 @@ def test_a_broker_that_is_down_is_waited_for_until_it_is_decommissioned() -> Non
             await all_arrive(cluster, client)
 
     with SimCluster(7, brokers=4) as cluster:
+        cluster.world.loop.run(main(cluster))
+
+
+@pytest.mark.parametrize("late_s", [1, 30])
+def test_brokers_that_the_backup_does_not_know_are_waited_for(late_s: int) -> None:
+    """They were added after it, and alone keep what waits; and they start later than the others, which have seen them."""
+
+    async def main(cluster: SimCluster) -> None:
+        await cluster.healthy()
+        async with cluster.client("writer") as client:
+            await client.admin.create_topic(TOPIC, partitions=1, replication_factor=3)
+            await cluster.healthy()
+            backup = cluster.world.metadata.snapshot()
+            added = [cluster.add_broker() for _ in range(3)]
+            await cluster.healthy()
+            await send(client, 1, 120_000)
+            replicas = [int(name.removeprefix("broker-")) for name in added]
+            assert not await client.admin.reassign_partitions({(waiting_topic(TOPIC), 0): replicas})
+            await asyncio.sleep(11)
+            assert keepers(cluster) == set(added)
+            names = [name for name, _ in cluster.brokers()]
+            for name in names:
+                cluster.node(name).kill()
+            cluster.world.metadata.restore(backup, 1_000_000)
+            for name in names[:3]:
+                cluster.node(name).restart()
+            await asyncio.sleep(late_s)
+            for name in added:
+                cluster.node(name).restart()
+            await all_arrive(cluster, client)
+
+    with SimCluster(11) as cluster:
         cluster.world.loop.run(main(cluster))
 
 

@@ -761,10 +761,12 @@ class ReplicaStatusReply(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[ReplicaState, _Mapping]]] = ..., kept: _Optional[_Union[KeptLogs, _Mapping]] = ...) -> None: ...
 
 class KeptLogs(_message.Message):
-    __slots__ = ("partitions",)
+    __slots__ = ("partitions", "brokers_seen")
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    BROKERS_SEEN_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[_types_pb2.TopicPartition]
-    def __init__(self, partitions: _Optional[_Iterable[_Union[_types_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
+    brokers_seen: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[_types_pb2.TopicPartition, _Mapping]]] = ..., brokers_seen: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ReplicaState(_message.Message):
     __slots__ = ("topic_id", "partition", "error", "last_epoch", "log_end_offset", "intact_since", "known_since", "high_watermark", "known_epoch", "seal")

@@ -147,7 +147,6 @@ class Broker:
         self.producing.register(ports.server)
         reader = Reader(config, ports.clock, self.replicas, observer)
         reader.register(ports.server)
-        ReplicaService(ports.clock, cluster, self.replicas, follower, self.controller, observer).register(ports.server)
         disks = DiskConfirmation(ports.transport, self.view, self.me, self.tasks, config.coordinator_timeout_ms // 3)
         TransactionService(config, ports.clock, self.replicas, self.coordinators, disks).register(ports.server)
         MetadataService(config, self.view).register(ports.server)
@@ -175,6 +174,9 @@ class Broker:
             beats=lambda: self.controller.is_controller,
             before_restart=self._etcd_was_restored,
             forgets=self._forgotten,
+        )
+        ReplicaService(ports.clock, cluster, self.replicas, follower, self.controller, observer, self.guard).register(
+            ports.server
         )
         self._joins = asyncio.Event()
         self._registered = asyncio.Event()

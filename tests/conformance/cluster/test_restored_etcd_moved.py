@@ -106,3 +106,31 @@ async def test_old_replicas_that_are_gone_for_good_leave_the_choice_to_an_operat
         await client.admin.elect_unclean(place.topic, place.partition, target[0], leader_epoch=survey.leader_epoch)
     await s.until(lambda: s.state(place).leader is not None)
     assert await s.read(place) == ["a", "b"]
+
+
+@cluster(brokers=8, replica_balance_enabled=False)
+async def test_a_guess_that_came_back_with_a_second_backup_is_no_reason_to_ask_nobody_else(s: Script) -> None:
+    """The second backup was taken while the partition waited for a broker, and then it was moved once more."""
+    place = await s.place(flush_mode="fsync")
+    await written(s, place, "a")
+    await s.cluster.healthy()
+    first, old = s.world.metadata.snapshot(), replicas(s, place)
+    new = [n for n in range(8) if n not in old]
+    await moved(s, place, (new[0], old[0], old[1]))
+    await written(s, place, "b")
+    await s.sleep(11)
+    s.kill(f"broker-{old[2]}")
+    s.world.metadata.restore(first)
+    await s.sleep(20)
+    assert s.state(place).leader is None, "one of those that the backup names does not answer"
+    second = s.world.metadata.snapshot()
+    s.restart(f"broker-{old[2]}")
+    await s.sleep(10)
+    await s.cluster.healthy()
+    await moved(s, place, new[1:4])
+    await written(s, place, "c")
+    await s.sleep(11)
+    s.world.metadata.restore(second)
+    await s.sleep(20)
+    await s.cluster.healthy()
+    assert await s.read(place) == ["a", "b", "c"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from oncelog.core import names
+from oncelog_partition_leader.cluster.topics.log_survey import LogSurvey
 from oncelog_partition_leader.cluster.topics.upkeep import TopicUpkeep
 from oncelog_partition_leader.core.cluster.kept_logs import KeptLogs
 from oncelog_partition_leader.core.delays.scheduler import Scheduler
@@ -142,9 +143,27 @@ PLANTS = [
     without(
         "delay-made-too-early",
         "it is made when all its logs are known, or every broker has answered",
-        edit(KeptLogs, "replicas_for", ("if (self.missing or self.is_early) and", "if False and")),
+        edit(
+            KeptLogs,
+            "replicas_for",
+            ("if self.is_early or (self.missing and len(keepers) < len(planned)):", "if False:"),
+        ),
         "unit/partition_leader/core/cluster/test_kept_logs.py::test_where_a_partition_is_made",
         f"{_RESTORED}test_a_broker_that_is_down_is_waited_for_until_it_is_decommissioned",
+    ),
+    without(
+        "delay-told-too-early",
+        "that all logs are told is not written while brokers may register that the backup does not name",
+        edit(TopicUpkeep, "_note_that_logs_are_told", ("or found.is_early", "")),
+        f"{_TOPICS}test_in_the_first_seconds_it_is_not_written_that_the_logs_are_told",
+    ),
+    without(
+        "delay-only-the-named",
+        "a broker that was added after the backup is waited for, when another one has seen it",
+        edit(LogSurvey, "result", ("named | self._seen", "named")),
+        "unit/partition_leader/cluster/topics/test_log_survey.py"
+        "::test_a_broker_that_others_have_seen_is_waited_for_though_etcd_has_never_heard_of_it",
+        f"{_RESTORED}test_brokers_that_the_backup_does_not_know_are_waited_for",
     ),
     without(
         "delay-nothing-waits",

@@ -47,13 +47,16 @@ class DelayAdmin(AdminBase):
         has ever waited for the topic.
         """
 
-        async def cancel(found: Topic) -> None:
+        async def cancel(found: Topic) -> UnknownTopicError | None:
             if not 0 <= partition < found.partitions:
-                raise no_partition(found, partition)
+                return no_partition(found, partition)
             request = pb.CancelDelayedRequest(topic_id=found.topic_id, partition=partition, offset=offset)
             await self._caller.to_leader(PartitionId(found.topic_id, partition), methods.CANCEL_DELAYED, request)
+            return None
 
-        await self._where_it_waits(topic, cancel)
+        error = await self._where_it_waits(topic, cancel, self._metadata.grace_until_ms())
+        if error is not None:
+            raise error
 
     async def describe_delayed(self, topic: str) -> list[DelayedPartition]:
         """Returns what waits for each partition of a topic; nothing for a topic without delayed records.
@@ -65,7 +68,7 @@ class DelayAdmin(AdminBase):
             return [await self._describe_one(PartitionId(found.topic_id, number)) for number in range(found.partitions)]
 
         try:
-            return await self._where_it_waits(topic, describe)
+            return await self._where_it_waits(topic, describe, 0)
         except UnknownTopicError:
             return []
 
@@ -84,26 +87,29 @@ class DelayAdmin(AdminBase):
             await asyncio.sleep(_PAUSE_S)
         return DelayedPartition(answer.partition, answer.waiting, answer.next_due_ms, answer.moved, answer.cancelled)
 
-    async def _where_it_waits(self, topic: str, call: Callable[[Topic], Awaitable[R]]) -> R:
+    async def _where_it_waits(self, topic: str, call: Callable[[Topic], Awaitable[R]], new_until_ms: int) -> R:
         """Returns what `call` returns for the topic where the records wait; calls again when that was elsewhere a moment ago.
 
-        Raises `UnknownTopicError` when there is none, `LeaderNotAvailableError` when that is not known.
+        `new_until_ms`: until then one that no broker knows may be a new one. Raises `UnknownTopicError` when there is none,
+        `LeaderNotAvailableError` when that is not known.
         """
-        deadline_ms, grace_ms, was_known = self._context.deadline_ms(), self._metadata.grace_until_ms(), False
+        deadline_ms, grace_ms = self._context.deadline_ms(), self._metadata.grace_until_ms()
         while True:
-            found = await self._waiting_topic(waiting_topic(topic), deadline_ms, grace_ms if was_known else 0)
+            found = await self._waiting_topic(waiting_topic(topic), deadline_ms, new_until_ms)
             try:
                 return await call(found)
-            except UnknownTopicError:  # it was deleted, or etcd was restored
-                if self._context.now_ms() >= (deadline_ms if self._metadata.searches_logs else grace_ms):
+            except (UnknownTopicError, LeaderNotAvailableError) as error:  # it was deleted, or etcd was restored
+                if self._metadata.searches_logs:
+                    self._raise_after(deadline_ms, found.name)
+                elif isinstance(error, LeaderNotAvailableError) or self._context.now_ms() >= grace_ms:
                     raise
-                self._metadata.forget(found.name)
-                was_known = True
-            except LeaderNotAvailableError as error:
-                if not self._metadata.searches_logs:
-                    raise
-                raise LeaderNotAvailableError(_SEARCHES, topic=found.name) from error
+            self._metadata.forget(found.name)
+            new_until_ms = grace_ms
             await asyncio.sleep(_PAUSE_S)
+
+    def _raise_after(self, deadline_ms: int, name: str) -> None:
+        if self._context.now_ms() >= deadline_ms:
+            raise LeaderNotAvailableError(_SEARCHES, topic=name)
 
     async def _waiting_topic(self, name: str, deadline_ms: int, grace_ms: int) -> Topic:
         """Raises `UnknownTopicError` when all brokers have told that they know none, else `LeaderNotAvailableError`."""
@@ -113,6 +119,5 @@ class DelayAdmin(AdminBase):
             except UnknownTopicError:
                 if not self._metadata.searches_logs:
                     raise
-                if self._context.now_ms() >= deadline_ms:
-                    raise LeaderNotAvailableError(_SEARCHES, topic=name) from None
+                self._raise_after(deadline_ms, name)
             await asyncio.sleep(_PAUSE_S)

@@ -11,7 +11,7 @@ Rule 5: the mark of a broker that is out of use, empty and was gone for that tim
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +23,7 @@ from oncelog_partition_leader.cluster.reassigner import Mover
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.cluster.assignment import Candidate
 from oncelog_partition_leader.core.cluster.balance import balance, evacuate, is_short
+from oncelog_partition_leader.core.cluster.kept_logs import KeptLogs
 from oncelog_runtime.metadata.cluster_keys import BROKERS, DECOMMISSIONS, REASSIGNMENTS, broker_key, decommission_key
 from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.ports import Compare, Put
@@ -46,9 +47,21 @@ class Load:
 
 
 class Balancer:
-    """Plans moves for the controller. `next_look_ms`: when `plan` is to be called, on the monotonic clock."""
+    """Plans moves for the controller. `next_look_ms`: when `plan` is to be called, on the monotonic clock.
 
-    def __init__(self, config: BrokerConfig, view: ClusterView, clock: WallClock, mover: Mover, commit: Commit) -> None:
+    `kept()`: what the brokers have told of their logs since a restore of etcd; those that are missing may be taken out of use.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        view: ClusterView,
+        clock: WallClock,
+        mover: Mover,
+        commit: Commit,
+        kept: Callable[[], KeptLogs] = KeptLogs,
+    ) -> None:
+        self._kept = kept
         self._enabled = config.replica_balance_enabled
         self._delay_ms = config.replica_balance_delay_ms
         self._view = view
@@ -168,7 +181,7 @@ class Balancer:
 
     async def decommission(self, broker_ids: Sequence[int]) -> None:
         """Takes brokers out of use, so that they are emptied. Safe to repeat. Raises `InvalidReplicaAssignmentError`."""
-        known = {load.broker_id for load in self.loads()}
+        known = {load.broker_id for load in self.loads()} | self._kept().missing
         unknown = [broker_id for broker_id in broker_ids if broker_id not in known]
         if unknown:
             raise InvalidReplicaAssignmentError(f"nobody knows broker {unknown[0]}", known=",".join(map(str, known)))

@@ -72,7 +72,7 @@ class Controller:
         self._suspicion = Suspicion(prober, view, tasks, lambda: self.is_controller, self._look_at_all)
         self._term = ControllerTerm(ports, cluster, tasks, self._wake.set, self._suspicion.new_term)
         changed, timeout_ms = self._topics_changed, config.replicate_timeout_ms
-        self.log_survey = LogSurvey(view, ports.transport, ports.clock, tasks, timeout_ms, self._logs_told)
+        self.log_survey = LogSurvey(view, ports.transport, ports.clock, tasks, timeout_ms, changed)
         self.elections = Elections(config, ports, view, tasks, self.commit, self._brokers, self._wake.set, forgotten)
         creation = TopicCreation(view, ports.random, self.commit, changed, self.log_survey.result)
         charge = ports.quotas.change_partitions
@@ -80,7 +80,7 @@ class Controller:
         self._upkeep = TopicUpkeep(config, view, ports.clock, self.commit, changed, creation, self.log_survey)
         self.channels = Channels(view, ports.random, ports.clock, self.commit)
         self.mover = Mover(config, ports.metadata, view, self.commit)
-        self.balancer = Balancer(config, view, ports.clock, self.mover, self.commit)
+        self.balancer = Balancer(config, view, ports.clock, self.mover, self.commit, self.log_survey.result)
         self._duties: dict[Duty, Callable[[], Awaitable[None]]] = {
             Duty.FOUND_CLUSTER: self._found_cluster,
             Duty.WRITE_SESSION_KEY: self._write_session_key,
@@ -147,12 +147,6 @@ class Controller:
         self._topics_dirty = True
         self._wake.set()
 
-    def _logs_told(self) -> None:
-        """Looks at everything whose place may be known now."""
-        self._topics_dirty = True
-        self.elections.look_at_all()
-        self._wake.set()
-
     def _look_at_all(self) -> None:
         """Looks at everything, since the set of dead brokers has changed. No key of etcd shows that, so moves are woken too."""
         self.mover.dirty = True
@@ -203,7 +197,7 @@ class Controller:
 
     def _brokers(self) -> Brokers:
         """Returns the brokers as this controller knows them."""
-        kept = self.log_survey.result()
+        kept = self.log_survey.answers()
         return Brokers(self._view.live(), self._suspicion.dead, self._avoid(), self._answers, kept)
 
     def _avoid(self) -> tuple[BrokerRef, ...]:

@@ -264,7 +264,7 @@ class Elections:
     async def _write_chunk(self, chunk: Sequence[Proposal], topics: Mapping[str, int]) -> bool:
         named: dict[BrokerRef, None] = {}
         for _, _, value in chunk:
-            named.update(dict.fromkeys(value.isr))
+            named.update(dict.fromkeys(() if is_guess(value) else value.isr))  # it claims nothing of them
         compares = [Compare(broker_key(ref.broker_id), ref.incarnation) for ref in named]
         compares += [Compare(partition_key(*partition_id), revision) for partition_id, revision, _ in chunk]
         named_topics = dict.fromkeys(value.topic for _, _, value in chunk if value.topic in topics)
@@ -325,13 +325,13 @@ class Elections:
         """
         found: list[Proposal] = []
         askable: dict[PartitionId, Entry] = {}
-        dead = {ref.broker_id for ref in brokers.dead}
+        dead = {ref.broker_id for ref in brokers.dead if brokers.live.get(ref.broker_id) == ref.incarnation}
         for partition_id, entry in entries.items():
-            is_guess_or_new = is_guess(entry.value) or not self._is_doubtful(entry)
-            keepers = () if is_guess_or_new else brokers.kept.elsewhere(partition_id, dead)
+            is_older = self._view.is_doubtful(entry)  # than the last restore; a guess may be, too
+            keepers = brokers.kept.elsewhere(partition_id, dead) if is_older else ()
             if keepers is None:
                 continue
-            wanted = found_elsewhere(entry.value, keepers, brokers.live)
+            wanted = found_elsewhere(entry.value, keepers)
             if wanted is None:
                 askable[partition_id] = entry
             else:

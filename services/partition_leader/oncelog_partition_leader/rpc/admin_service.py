@@ -92,7 +92,7 @@ class AdminService:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self._controller.topics.complete(topic)
         except TimeoutError:
-            raise RequestTimedOutError(_has_no_leaders(self._controller.log_survey.result().missing)) from None
+            raise self._has_no_leaders(topic, "created") from None
         await wait_until_usable(self._view, self._transport, topic)
         return pb.CreateTopicReply(topic_id=topic.topic_id, created=created), b""
 
@@ -132,11 +132,23 @@ class AdminService:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self._controller.topics.complete(topic)
         except TimeoutError:
-            raise RequestTimedOutError("the topic was altered, but has not all its leaders yet") from None
+            raise self._has_no_leaders(topic, "altered") from None
         entry = self._view.topics.get(topic.name)
         if entry is not None:
             await wait_until_known(self._view, self._transport, entry.mod_revision)
         await wait_until_usable(self._view, self._transport, topic)
+
+    def _has_no_leaders(self, topic: Topic, done: str) -> RequestTimedOutError:
+        """Returns the error of a topic that was made or changed, and whose partitions do not all have a leader yet."""
+        text = f"the topic was {done}, but has not all its leaders yet"
+        missing = ", ".join(map(str, sorted(self._controller.log_survey.result().missing)))
+        made = (PartitionId(topic.topic_id, number) in self._view.partitions for number in range(topic.partitions))
+        if not missing or all(made):
+            return RequestTimedOutError(text)
+        return RequestTimedOutError(
+            f"{text}: etcd was restored, and these brokers have not told which logs they keep; start or decommission them:"
+            f" {missing}"
+        )
 
     async def describe_topic_configs(
         self, request: pb.DescribeTopicConfigsRequest, _payload: Buffer
@@ -230,12 +242,3 @@ def options_of(entries: Iterable[pb.ConfigEntry]) -> dict[str, str]:
             raise InvalidRequestError("an option is given twice", name=ascii(entry.name[:64]))
         options[entry.name] = entry.value
     return options
-
-
-def _has_no_leaders(missing: Iterable[int]) -> str:
-    """Returns why a topic has not all its leaders. `missing`: brokers that must tell first which logs they keep."""
-    text = "the topic was created, but has not all its leaders yet"
-    brokers = ", ".join(map(str, sorted(missing)))
-    return (
-        f"{text}: etcd was restored, and these brokers must start, or be decommissioned: {brokers}" if brokers else text
-    )

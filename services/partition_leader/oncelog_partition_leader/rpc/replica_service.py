@@ -19,6 +19,7 @@ from oncelog_partition_leader.replication.follower import Follower
 from oncelog_partition_leader.replication.observe.observer import BrokerObserver
 from oncelog_partition_leader.replication.replica_manager import ReplicaManager
 from oncelog_partition_leader.rpc.get_metadata import to_ref
+from oncelog_runtime.metadata.restore_guard import RestoreGuard
 from oncelog_runtime.ports import RpcServer
 from oncelog_runtime.security.gate import register
 
@@ -36,7 +37,9 @@ class ReplicaService:
         follower: Follower,
         controller: Controller,
         observer: BrokerObserver,
+        guard: RestoreGuard,
     ) -> None:
+        self._guard = guard
         self._clock = clock
         self._view = cluster.view
         self._me = cluster.me
@@ -105,5 +108,6 @@ class ReplicaService:
                 answer.error.CopyFrom(to_detail(error))
         if request.kept_logs:
             kept = self._replicas.leftovers.kept(me.broker_id)
-            reply.kept.CopyFrom(pb.KeptLogs(partitions=[types_pb2.TopicPartition(**p._asdict()) for p in kept]))
+            partitions = [types_pb2.TopicPartition(topic_id=p.topic_id, partition=p.partition) for p in kept]
+            reply.kept.CopyFrom(pb.KeptLogs(partitions=partitions, brokers_seen=sorted(self._guard.brokers_seen)))
         return reply, b""

@@ -246,13 +246,17 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic; `config` holds explicit values only."""
+    """A topic; `config` holds explicit values only.
+
+    `made_after`: the restore of etcd (mod revision of `restored`) after which it was made, and had no logs; 0 = not known.
+    """
 
     name: str
     topic_id: str
     partitions: int
     replication_factor: int
     config: dict[str, str] = field(default_factory=dict)
+    made_after: int = 0
     unknown: dict[str, object] = field(default_factory=dict, hash=False)
 
     def encode(self) -> bytes:
@@ -269,6 +273,7 @@ class Topic:
             int(d["partitions"]),
             int(d["replication_factor"]),
             dict(d["config"]),
+            int(d.get("made_after", 0)),
             unknown=unknown_fields(Topic, d),
         )
 

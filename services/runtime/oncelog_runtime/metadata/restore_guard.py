@@ -14,7 +14,8 @@ Rule 3: a process never acts on a store whose revision is below one that it has 
 Rule 4: then everything that this process knows is read again: `before_restart` (its registrations and leases are void),
         and `ClusterView.restart`. Every write of a partition's value compares `restored` (`ClusterView.restored_is`),
         so no later write comes from a process that has not noticed.
-Rule 5: epochs of shards that this process knows are written back: clients and leaders know them too, and accept no
+Rule 5: the brokers that it has seen are kept, too: a restored etcd may not know those that were added after the backup.
+Rule 6: epochs of shards that this process knows are written back: clients and leaders know them too, and accept no
         owner with a lower one. The time-based floor (`Ownership`, rule 5) does not give higher ones after an owner
         whose clock was ahead.
 """
@@ -31,7 +32,15 @@ from typing import Final, TypeAlias
 from oncelog.core.malformed import MALFORMED
 from oncelog.errors import OncelogError, StorageError
 from oncelog_runtime.core.checked_json import pack, unpack
-from oncelog_runtime.metadata.cluster_keys import LIFT_KEY, PULSE_KEY, RESTORED_KEY, ROOT, SHARDS, shard_epoch_key
+from oncelog_runtime.metadata.cluster_keys import (
+    DECOMMISSIONS,
+    LIFT_KEY,
+    PULSE_KEY,
+    RESTORED_KEY,
+    ROOT,
+    SHARDS,
+    shard_epoch_key,
+)
 from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.ports import Compare, Disk, KeyValue, Listing, MetadataStore, Put
 
@@ -50,13 +59,15 @@ Forgets: TypeAlias = Callable[[Sequence[KeyValue], float], Iterable[str]]
 class Seen:
     """The highest pulse and revision that were seen, and the mod revision of `restored` under which this process acts.
 
-    `forgotten`: what etcd was known to have lost when this process last started.
+    `forgotten`: what etcd was known to have lost when this process last started. `brokers`: the ids of all brokers that were
+    ever registered, without those that were decommissioned and are away.
     """
 
     pulse: int = 0
     revision: int = 0
     restored: int = 0
     forgotten: frozenset[str] = frozenset()
+    brokers: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +120,23 @@ class RestoreGuard:
         self._has_begun = False
         self._contradictions: dict[str, None] = {}
         self._doubted = asyncio.Event()
+        self.brokers_seen: set[int] = set()
+        """The ids of the brokers that this process knows, from earlier runs too (rule 5)."""
         view.on_doubt = self._doubted.set
+        view.listen(self._saw)
         self.restores = 0
         """How often this process has restarted its view from a listing."""
+
+    def _saw(self, keys: list[str]) -> None:
+        """Keeps `brokers_seen`. A mark of a decommissioned broker that is away may be gone again: its key alone tells."""
+        self.brokers_seen.update(self._view.brokers)
+        marked = {int(key.removeprefix(DECOMMISSIONS)) for key in keys if key.startswith(DECOMMISSIONS)}
+        self.brokers_seen -= marked - self._view.brokers.keys()
 
     async def begin(self) -> None:
         """Compares etcd with what earlier runs of this process have seen. Returns when it has an answer."""
         self._seen = self._read()
+        self.brokers_seen |= self._seen.brokers
         while True:
             try:
                 await self._look(thorough=True)
@@ -236,7 +257,7 @@ class RestoreGuard:
         await self._note(Seen(max(pulse, seen.pulse), revision, restored, seen.forgotten))
 
     async def _write_back_shard_epochs(self) -> None:
-        """Writes back shard epochs by rule 5; repeats after concurrent writes until etcd holds no lower one."""
+        """Writes back shard epochs by rule 6; repeats after concurrent writes until etcd holds no lower one."""
         behind = dict(self._view.shard_epochs)
         while behind:
             found = {item.key: item for item in (await self._metadata.list(SHARDS)).items}
@@ -277,7 +298,8 @@ class RestoreGuard:
         try:
             found = unpack(self._disk.read_file(PULSE_FILE))
             names = frozenset(map(str, found.get("forgotten", ())))
-            return Seen(int(found["pulse"]), int(found["revision"]), int(found["restored"]), names)
+            brokers = frozenset(map(int, found.get("brokers", ())))
+            return Seen(int(found["pulse"]), int(found["revision"]), int(found["restored"]), names, brokers)
         except (*MALFORMED, StorageError) as error:
             _log.error(
                 "%s cannot be read, so a restore of etcd before this start is not noticed: %s", PULSE_FILE, error
@@ -286,10 +308,11 @@ class RestoreGuard:
 
     async def _note(self, seen: Seen) -> None:
         """Stores it in memory first. When the file cannot be written, the next run of this process only detects less."""
+        seen = replace(seen, brokers=frozenset(self.brokers_seen))
         is_new, self._seen = seen != self._seen, seen
         if self._disk is None or not is_new:
             return
-        fields = {**asdict(seen), "forgotten": sorted(seen.forgotten)}
+        fields = {**asdict(seen), "forgotten": sorted(seen.forgotten), "brokers": sorted(seen.brokers)}
         try:
             await self._disk.write_atomic(PULSE_FILE, pack(fields))
         except StorageError as error:

@@ -7,10 +7,11 @@ from typing import Any, cast
 
 import pytest
 
-from oncelog.errors import RequestTimedOutError
+from oncelog.errors import InvalidReplicaAssignmentError, RequestTimedOutError
 from oncelog_partition_leader.cluster.balancer import Balancer
 from oncelog_partition_leader.cluster.reassigner import Mover
 from oncelog_partition_leader.config import BrokerConfig
+from oncelog_partition_leader.core.cluster.kept_logs import KeptLogs
 from oncelog_runtime.adapters.system import SystemClock
 from oncelog_runtime.metadata.cluster_keys import Broker, broker_key, decommission_key
 from oncelog_runtime.metadata.cluster_view import ClusterView
@@ -38,6 +39,21 @@ def test_a_mark_that_is_taken_back_while_another_is_removed_is_left_alone() -> N
         place.metadata.before_commit = take_back
         await plan(place)
         assert place.view.decommissioned == {}
+
+    run(scenario)
+
+
+def test_a_broker_that_must_tell_of_its_logs_may_be_decommissioned_though_etcd_has_never_heard_of_it() -> None:
+    async def scenario(place: Place) -> None:
+        config = BrokerConfig(node_id=0)
+        mover = Mover(config, place.metadata, place.view, place.commit)
+        missing = KeptLogs(missing=frozenset({7}))
+        balancer = Balancer(config, place.view, place.clock, mover, place.commit, lambda: missing)
+        with pytest.raises(InvalidReplicaAssignmentError):
+            await balancer.decommission([8])
+        await balancer.decommission([7])
+        await place.seen()
+        assert set(place.view.decommissioned) == {7}
 
     run(scenario)
 

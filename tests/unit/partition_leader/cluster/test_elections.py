@@ -351,10 +351,19 @@ def test_after_a_restore_nobody_is_elected_before_it_is_known_who_keeps_logs() -
             await step(electing)
             assert (await electing.state()).leader_epoch == 4
             assert electing.asked == []
-        electing.dead = [BrokerRef(7, 1)]
-        electing.kept = KeptLogs(registered=frozenset({7}))
+        electing.kept = KeptLogs(registered=frozenset({2}))
+        electing.dead = [BrokerRef(2, 1)]
         await step(electing)
-        assert (await electing.state()).leader_epoch > 4, "it was found dead"
+        assert (await electing.state()).leader_epoch == 4, "an earlier incarnation of it was found dead"
+        electing.dead = [electing.place.ref(2)]
+        await step(electing)
+        assert (await electing.state()).leader_epoch == 4, "it has a replica"
+        await electing.place.lead(P0, epoch=4, isr=(0, 1), replicas=(0, 1))
+        await electing.place.lead(P1, epoch=4, isr=(0, 1), replicas=(0, 1))
+        await restored(electing)
+        electing.dead = [electing.place.ref(2)]
+        await step(electing)
+        assert (await electing.state()).leader_epoch > 4, "it was found dead, and has none"
 
     run(scenario)
 

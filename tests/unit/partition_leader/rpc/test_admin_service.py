@@ -104,7 +104,7 @@ def test_a_topic_without_all_its_leaders_says_which_brokers_must_come_first(rest
         await s.place.leave(2)
         request = pb.CreateTopicRequest(topic="__delayed.t", if_not_exists=True, timeout_ms=100)
         with pytest.raises(
-            errors.RequestTimedOutError, match="decommissioned: 0, 1, 2$" if restored else "leaders yet$"
+            errors.RequestTimedOutError, match="decommission them: 0, 1, 2$" if restored else "leaders yet$"
         ):
             await s.service.create_topic(request, b"")
 

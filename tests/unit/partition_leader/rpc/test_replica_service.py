@@ -39,9 +39,10 @@ class Peer:
         replicas: Any = SimpleNamespace(status=self._status, leftovers=leftovers)
         clock: Any = SimpleNamespace(now_ms=lambda: 123)
         follower: Any = SimpleNamespace(replicate=self._replicate)
+        guard: Any = SimpleNamespace(brokers_seen=frozenset({2, 1}))
         observer: Any = SimpleNamespace(follows=self._follows)
         controller: Any = self.controller
-        self.service = ReplicaService(clock, cluster, replicas, follower, controller, observer)
+        self.service = ReplicaService(clock, cluster, replicas, follower, controller, observer, guard)
 
     def _status(self, partition: PartitionId) -> ReplicaState:
         if partition.partition:
@@ -82,6 +83,7 @@ def test_the_logs_that_etcd_does_not_know_are_told_when_they_are_asked_for() -> 
         request.kept_logs = True
         reply, _ = await Peer().service.replica_status(request, b"")
         assert [(one.topic_id, one.partition) for one in reply.kept.partitions] == [("b" * 32, 4)]
+        assert list(reply.kept.brokers_seen) == [1, 2]
 
     asyncio.run(main())
 

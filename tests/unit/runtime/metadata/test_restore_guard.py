@@ -8,7 +8,16 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from oncelog_runtime.metadata.cluster_keys import PULSE_KEY, RESTORED_KEY, Topic, shard_epoch_key, topic_key
+from oncelog_runtime.metadata.cluster_keys import (
+    PULSE_KEY,
+    RESTORED_KEY,
+    Broker,
+    Topic,
+    broker_key,
+    decommission_key,
+    shard_epoch_key,
+    topic_key,
+)
 from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.metadata.restore_guard import PULSE_FILE, PULSE_S, Forgets, RestoreGuard
 from oncelog_runtime.ports import Change, KeyValue, Listing, Put
@@ -151,6 +160,33 @@ def test_who_was_down_meanwhile_knows_the_pulse_from_its_file() -> None:
             assert node.guard.restores == 1
         async with Node(world, "n", disk).running() as node:
             assert node.guard.restores == 0, "said once"
+
+    run(scenario)
+
+
+def test_brokers_that_were_seen_are_known_after_a_restart_and_a_restore_until_they_are_decommissioned() -> None:
+    async def scenario(world: SimWorld) -> None:
+        disk = SimDisk(world.loop, world.random("disk"), world.plan, "n")
+        backup = world.metadata.snapshot()
+        async with Node(world, "n", disk, beats=True).running() as node:
+            for broker_id in (1, 2, 3):
+                world.metadata.commit((), (Put(broker_key(broker_id), Broker("a:1", "a:1", "n").encode()),), ())
+            await asyncio.sleep(1.5 * PULSE_S)
+            world.metadata.commit((), (), (broker_key(3),))
+            await asyncio.sleep(1.5 * PULSE_S)
+            assert node.guard.brokers_seen == {1, 2, 3}
+        world.metadata.restore(backup, 1_000_000)
+        async with Node(world, "n", disk).running() as node:
+            assert not node.view.brokers
+            assert node.guard.brokers_seen == {1, 2, 3}
+            world.metadata.commit((), (Put(broker_key(1), Broker("a:1", "a:1", "n").encode()),), ())
+            for broker_id in (1, 2):
+                world.metadata.commit((), (Put(decommission_key(broker_id), b"{}"),), ())
+            world.metadata.commit((), (), (decommission_key(2),))
+            await asyncio.sleep(1.5 * PULSE_S)
+            assert node.guard.brokers_seen == {1, 3}, "1 is there"
+        async with Node(world, "n", disk).running() as node:
+            assert node.guard.brokers_seen == {1, 3}
 
     run(scenario)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Final
 
@@ -70,6 +71,7 @@ class TopicCreation:
 
     async def create(self, topic: Topic) -> Topic:
         """Writes a new topic; returns it. Raises `TopicExistsError`, or `RequestTimedOutError` when the cluster changed."""
+        topic = self._marked(topic)
         puts = [Put(topic_key(topic.name), topic.encode())]
         compares = [Compare(topic_key(topic.name), 0), Compare(deleted_topic_key(topic.topic_id), 0)]
         if topic.partitions <= CHUNK:  # the usual case: everything at once
@@ -82,6 +84,12 @@ class TopicCreation:
         _log.info("created topic %s (%s), %d partitions", topic.name, topic.topic_id, topic.partitions)
         self._changed()
         return topic
+
+    def _marked(self, topic: Topic) -> Topic:
+        """Returns a new topic with the restore after which it is made, unless it may have logs from before."""
+        partitions, kept = (PartitionId(topic.topic_id, number) for number in range(topic.partitions)), self._kept()
+        may_have_logs = any(self._may_have_logs(topic, partition, kept) for partition in partitions)
+        return topic if may_have_logs else replace(topic, made_after=self._view.restored_at())
 
     def partition_writes(self, topic: Topic, numbers: list[int]) -> tuple[list[Compare], list[Put]]:
         """Makes the writes of new partitions. Leaves out those for which brokers must register or answer first."""
@@ -122,7 +130,7 @@ class TopicCreation:
         """True for a partition of a topic from before a restore of etcd. The id of a waiting topic follows from its topic's, so
         it may be one from before until the brokers have told what they keep.
         """
-        if not self._view.restored_at():
+        if topic.made_after == self._view.restored_at():  # also when there was none: both are 0
             return False
         is_known = topic.name in self._view.topics or bool(kept.keepers(partition))
         return is_known or (is_waiting(topic.name) and not self._view.logs_are_told)

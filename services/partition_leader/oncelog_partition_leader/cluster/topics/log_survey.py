@@ -3,7 +3,7 @@
 Rule 1: an answer counts when it comes from an incarnation that registered after the restore: the broker has noticed it then.
 Rule 2: questions run beside the controller's task. A broker is asked once in each incarnation, and again until it answers.
 Rule 3: when every member has answered, and what they keep has been made again, `<root>/logs_told` is written. From then on
-        a waiting topic that etcd does not know has no logs, whichever broker is the controller.
+        a waiting topic that etcd does not know is taken for one without logs, unless a broker that was not known brings one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from oncelog.errors import OncelogError
@@ -31,7 +32,7 @@ _EARLY_MS: Final = 3_000
 
 
 class LogSurvey:
-    """The controller's questions and their answers. `told()` is called after each answer, and when none is to come any more."""
+    """The controller's questions and their answers. `told()` is called after each answer, and when none is early any more."""
 
     def __init__(
         self,
@@ -51,22 +52,32 @@ class LogSurvey:
         self._restored_at = 0
         self._noticed_ms = 0
         self._answers: dict[BrokerRef, frozenset[PartitionId]] = {}
+        self._seen: set[int] = set()
+        """The brokers that those which have answered have ever seen registered."""
         self._is_asking = False
 
     def look(self) -> None:
         """Starts to ask the brokers that have not answered since the last restore, if there was one."""
         self._forget_older()
+        self._seen -= self._view.decommissioned.keys()  # a mark goes when its broker is away and holds nothing
         if (self._due() or self._early_ms) and not self._is_asking:
             self._is_asking = True
             self._tasks.spawn(self._ask_all(), "log-survey")
 
-    def result(self) -> KeptLogs:
-        """Returns what has been answered so far."""
+    def answers(self) -> KeptLogs:
+        """Returns what has been answered so far, without `missing`."""
         self._forget_older()
         answers = {ref.broker_id: kept for ref, kept in self._answers.items()}
-        named = () if self._view.logs_are_told else [entry.value.replicas for entry in self._view.partitions.values()]
-        expected = members(self._view.brokers, named, self._view.decommissioned) if self._restored_at else frozenset()
-        return KeptLogs(answers, expected - answers.keys(), frozenset(self._view.brokers), self._early_ms > 0)
+        return KeptLogs(answers, registered=frozenset(self._view.brokers), is_early=self._early_ms > 0)
+
+    def result(self) -> KeptLogs:
+        """Returns what has been answered so far, and which members have not; that takes a look at every partition."""
+        found = self.answers()
+        if not self._restored_at:
+            return found
+        named = {broker_id for entry in self._view.partitions.values() for broker_id in entry.value.replicas}
+        expected = members(self._view.brokers, named | self._seen, self._view.decommissioned)
+        return replace(found, missing=expected - found.answers.keys())
 
     @property
     def _early_ms(self) -> int:
@@ -77,6 +88,7 @@ class LogSurvey:
         if self._restored_at != self._view.restored_at():
             self._restored_at, self._noticed_ms = self._view.restored_at(), self._clock.monotonic_ms()
             self._answers.clear()
+            self._seen.clear()
 
     def _due(self) -> list[BrokerRef]:
         if not self._restored_at:
@@ -86,13 +98,17 @@ class LogSurvey:
 
     async def _ask_all(self) -> None:
         """Asks until all have answered that are registered, and none is early any more. `look` begins it again."""
-        pause_s = _AGAIN_S
+        pause_s, was_early = _AGAIN_S, self._early_ms > 0
         try:
             while (due := self._due()) or self._early_ms:
                 await asyncio.gather(*(self._ask(ref, self._restored_at) for ref in due))
                 await asyncio.sleep(pause_s if self._due() else min(pause_s, self._early_ms / 1000))
                 pause_s = min(pause_s * 1.5, _AGAIN_MAX_S)
-            self._told()
+                if was_early and not self._early_ms:
+                    was_early = False
+                    self._told()
+            if was_early:
+                self._told()
         finally:
             self._is_asking = False
 
@@ -112,4 +128,5 @@ class LogSurvey:
         for earlier in [one for one in self._answers if one.broker_id == ref.broker_id]:
             del self._answers[earlier]
         self._answers[ref] = frozenset(PartitionId(one.topic_id, one.partition) for one in reply.kept.partitions)
+        self._seen.update(reply.kept.brokers_seen)
         self._told()

@@ -37,7 +37,7 @@ from oncelog_partition_leader.log.topic_config import altered, canonical
 from oncelog_runtime.metadata import cluster_keys
 from oncelog_runtime.metadata.cluster_keys import DeletedTopic, Topic, deleted_topic_key, topic_key
 from oncelog_runtime.metadata.cluster_view import ClusterView, Versioned
-from oncelog_runtime.metadata.waiting_topics import is_waiting, topic_of
+from oncelog_runtime.metadata.waiting_topics import is_waiting, topic_of, waiting_topic_id
 from oncelog_runtime.ports import Compare, Put, WallClock
 
 _log = logging.getLogger(__name__)
@@ -236,8 +236,12 @@ class Topics:
                 topic_id=entry.value.topic_id,
             )
         self._charge(entry.value.partitions)
-        tombstone = Put(deleted_topic_key(entry.value.topic_id), DeletedTopic(name, self._clock.now_ms()).encode())
-        if not await self._commit([Compare(topic_key(name), entry.mod_revision)], [tombstone], [topic_key(name)]):
+        tombstone = DeletedTopic(name, self._clock.now_ms()).encode()
+        gone = [entry.value.topic_id]
+        if self._view.restored_at():  # brokers may keep logs of a waiting topic that etcd does not know
+            gone.append(waiting_topic_id(entry.value.topic_id))
+        puts = [Put(deleted_topic_key(one), tombstone) for one in gone if one not in self._view.deleted_topics]
+        if not await self._commit([Compare(topic_key(name), entry.mod_revision)], puts, [topic_key(name)]):
             raise RequestTimedOutError("the topic changed meanwhile: try again", topic=name)
         _log.info("deleted topic %s (%s)", name, entry.value.topic_id)
         while name in self._view.topics and self._view.topics[name].value.topic_id == entry.value.topic_id:

@@ -171,12 +171,15 @@ class TopicUpkeep:
         gone = [
             one for one in by_waiting_id if one not in self._view.topic_names and one not in self._view.deleted_topics
         ]
-        kept = self._survey.result().of_topics(gone)
+        kept = self._survey.answers().of_topics(gone)
         return [(by_waiting_id[one], waiting_topic_of(by_waiting_id[one].value)) for one in gone if one in kept]
 
     async def _note_that_logs_are_told(self) -> None:
-        """Writes down that no waiting topic is to be made again any more (`LogSurvey`, rule 3)."""
-        if self._view.logs_are_told or self._survey.result().missing or self._forgotten():
+        """Writes down that all members have told, and what they keep has been made again (`LogSurvey`, rule 3)."""
+        if self._view.logs_are_told:
+            return
+        found = self._survey.result()
+        if found.missing or found.is_early or self._forgotten():
             return
         waiting = [entry.value for entry in self._view.topics.values() if is_waiting(entry.value.name)]
         if all(PartitionId(one.topic_id, p) in self._view.partitions for one in waiting for p in range(one.partitions)):

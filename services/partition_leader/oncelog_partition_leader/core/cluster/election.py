@@ -203,21 +203,17 @@ def elect_restarted(
 
 
 def is_guess(partition: Partition) -> bool:
-    """Returns True for an ISR that its writer could not know: an operator's (all incarnations 0), or `Topics`' (no epoch)."""
+    """Returns True for an ISR that its writer could not know: an operator's (incarnation 0), or the controller's (no epoch)."""
     return partition.leader_epoch < 0 or all(ref.incarnation == 0 for ref in partition.isr)
 
 
-def found_elsewhere(partition: Partition, keepers: Sequence[int], live: Mapping[int, int]) -> Partition | None:
+def found_elsewhere(partition: Partition, keepers: Sequence[int]) -> Partition | None:
     """Returns a guess that names these brokers too, which keep a log of the partition; None when it names all of them.
 
     For a value from before a restore of etcd: the replicas may have been moved since, and only they have the newest records.
     """
     more = tuple(broker_id for broker_id in keepers if broker_id not in partition.replicas)
-    if not more:
-        return None
-    replicas = (*partition.replicas, *more)
-    isr = tuple(BrokerRef(broker_id, live.get(broker_id, 0)) for broker_id in replicas)
-    return replace(partition, replicas=replicas, leader=None, leader_epoch=-1, isr=isr, eligible=())
+    return replace(partition, replicas=(*partition.replicas, *more), leader=None, leader_epoch=-1) if more else None
 
 
 def elect_restored(

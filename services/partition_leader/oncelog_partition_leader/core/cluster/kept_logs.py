@@ -5,11 +5,12 @@ is made again goes to the brokers that keep its logs; one that is known has them
 replicas are asked, and the longest log leads (`elect_restored`).
 
 Rule 1: a partition is made when as many logs of it are known as it has replicas, or when every member has answered. A member
-        is a broker that is registered, or that etcd names as a replica of anything; not one that was decommissioned.
+        is a broker that is registered; or that etcd names as a replica of anything, or that one that answers has ever seen
+        registered, and that was not decommissioned.
 Rule 2: all brokers that keep a log become replicas, also when these are more than the topic has; others fill up the number.
 Rule 3: for a partition that etcd knows, those must have answered that are registered. One that is away holds up only the
         partitions of which it is a replica, as ever: after a restore most brokers are there, and a few partitions were moved.
-Rule 4: brokers that the restored etcd does not name have some seconds to register (`is_early`).
+Rule 4: nothing is decided in the first seconds, in which brokers register that the restored etcd does not name (`is_early`).
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class KeptLogs:
         `planned`: where it would be made if it had none, the preferred leader first.
         """
         keepers = self.keepers(partition)
-        if (self.missing or self.is_early) and len(keepers) < len(planned):
+        if self.is_early or (self.missing and len(keepers) < len(planned)):
             return None
         kept = [broker_id for broker_id in planned if broker_id in keepers]
         kept += [broker_id for broker_id in keepers if broker_id not in kept]
@@ -66,9 +67,6 @@ class KeptLogs:
         return frozenset(topic_id for topic_id in topic_ids if topic_id in kept)
 
 
-def members(
-    registered: Iterable[int], replicas: Iterable[Sequence[int]], decommissioned: Iterable[int]
-) -> frozenset[int]:
-    """Returns the brokers whose answers count (rule 1), by id."""
-    named = {broker_id for one in replicas for broker_id in one}
-    return frozenset({*registered, *named} - {*decommissioned})
+def members(registered: Iterable[int], named: Iterable[int], decommissioned: Iterable[int]) -> frozenset[int]:
+    """Returns the brokers whose answers count (rule 1), by id. `named`: by etcd, or by brokers that have seen them."""
+    return frozenset({*registered, *({*named} - {*decommissioned})})

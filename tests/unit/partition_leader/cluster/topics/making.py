@@ -24,7 +24,7 @@ from tests.unit.partition_leader.cluster_place import Place
 class Making:
     """The topics of a cluster. `charged`: partitions that were made or removed for a caller. `kept`: broker id -> the
     partitions of which it says that it keeps a log; a broker that is not there does not answer. `older`: the brokers of an
-    older version, which do not know the question.
+    older version, which do not know the question. `seen`: the brokers that each has seen registered.
     """
 
     def __init__(self, place: Place, **config: Any) -> None:
@@ -33,6 +33,7 @@ class Making:
         self.changes = 0
         self.kept: dict[int, list[PartitionId]] = {}
         self.older: set[int] = set()
+        self.seen: set[int] = set()
         options = BrokerConfig(node_id=0, **config)
         self.survey = LogSurvey(place.view, place.transport, place.clock, place.tasks, 1_000, self._changed)
         creation = TopicCreation(place.view, Random(3), place.commit, self._changed, self.survey.result)
@@ -57,7 +58,7 @@ class Making:
                 kept = [
                     types_pb2.TopicPartition(topic_id=p.topic_id, partition=p.partition) for p in self.kept[broker_id]
                 ]
-                reply.kept.CopyFrom(pb.KeptLogs(partitions=kept))
+                reply.kept.CopyFrom(pb.KeptLogs(partitions=kept, brokers_seen=self.seen))
             return reply, b""
 
         return status

@@ -123,3 +123,31 @@ def test_what_may_register_yet_is_early_for_some_seconds_and_the_end_of_that_is_
         assert making.changes == told + 1
 
     run(scenario)
+
+
+def test_a_broker_that_others_have_seen_is_waited_for_though_etcd_has_never_heard_of_it() -> None:
+    """It was added after the backup, and is down now."""
+
+    async def scenario(making: Making) -> None:
+        await making.restore()
+        making.kept, making.seen = {0: [], 1: [], 2: []}, {0, 1, 2, 5}
+        await look(making, 5)
+        assert making.survey.result().missing == {5}
+        assert making.survey.answers().missing == frozenset(), "it takes no look at every partition"
+        await making.place.put(decommission_key(5), b"{}")
+        assert making.survey.result().missing == frozenset()
+
+    run(scenario)
+
+
+def test_the_end_of_the_first_seconds_is_told_though_a_broker_does_not_answer() -> None:
+    async def scenario(making: Making) -> None:
+        await making.restore()
+        making.kept = {0: [], 1: []}
+        await look(making)
+        told = making.changes
+        await asyncio.sleep(5)
+        assert making.survey.result().missing == {2}
+        assert making.changes == told + 1
+
+    run(scenario)

@@ -11,6 +11,7 @@ from oncelog import errors
 from oncelog.types import PartitionId
 from oncelog_runtime.metadata import cluster_keys
 from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS
+from oncelog_runtime.metadata.waiting_topics import waiting_topic_id
 from tests.unit.partition_leader.cluster.topics.making import Making, run
 
 # ---------------------------------------------------------------- creating
@@ -205,6 +206,16 @@ def test_a_deletion_writes_the_tombstone_and_its_copy_is_answered_alike() -> Non
             assert await making.topics.delete("t", topic.topic_id) == topic.topic_id
         assert topic.topic_id in making.place.view.deleted_topics
         assert making.charged == [2, 2], "the copy removes nothing"
+
+    run(scenario)
+
+
+def test_after_a_restore_a_deletion_covers_a_waiting_topic_that_etcd_does_not_know() -> None:
+    async def scenario(making: Making) -> None:
+        topic, _ = await making.create()
+        await making.restore()
+        await making.topics.delete("t", topic.topic_id)
+        assert set(making.place.view.deleted_topics) == {topic.topic_id, waiting_topic_id(topic.topic_id)}
 
     run(scenario)
 

@@ -239,3 +239,62 @@ def test_a_partition_that_is_not_made_yet_keeps_the_question_open() -> None:
         assert making.place.view.logs_are_told
 
     run(scenario)
+
+
+def test_in_the_first_seconds_it_is_not_written_that_the_logs_are_told() -> None:
+    """Brokers that the backup does not name may register yet, and keep what waits."""
+
+    async def scenario(making: Making) -> None:
+        await making.create()
+        await making.restore()
+        making.kept = {0: [], 1: [], 2: []}
+        for _ in range(2):
+            await making.upkeep.reconcile()
+            await asyncio.sleep(1)
+        assert making.survey.result().is_early
+        assert not making.survey.result().missing
+        assert not making.place.view.logs_are_told
+        await settle(making)
+        assert making.place.view.logs_are_told
+
+    run(scenario)
+
+
+def test_a_topic_that_was_made_after_the_restore_waits_for_no_broker() -> None:
+    async def scenario(making: Making) -> None:
+        await making.restore(brokers=2)
+        making.kept = {0: [], 1: []}
+        large, _ = await making.create(partitions=51)
+        await settle(making)
+        assert making.partitions() == list(range(51))
+        state = await making.place.state(PartitionId(large.topic_id, 50))
+        assert state.leader is not None
+        await making.restore(brokers=2)
+        await making.place.delete(partition_key(large.topic_id, 50))
+        await settle(making)
+        assert PartitionId(large.topic_id, 50) not in making.place.view.partitions, "it is older than this restore"
+
+    run(scenario)
+
+
+def test_a_partition_that_is_added_again_waits_for_its_keeper_also_under_the_next_controller() -> None:
+    async def scenario(making: Making) -> None:
+        topic, _ = await making.create(replicas=1)
+        await making.restore()
+        lost = PartitionId(topic.topic_id, 2)
+        making.kept, making.seen = {0: [], 1: [], 2: [lost]}, {0, 1, 2}
+        await settle(making)
+        assert making.place.view.logs_are_told
+        await making.place.leave(2)
+        following = Making(making.place)
+        following.kept, following.seen = {0: [], 1: []}, {0, 1, 2}
+        await settle(following)
+        await following.alter(partitions=3)
+        await settle(following)
+        assert lost not in making.place.view.partitions
+        await making.place.register(2)
+        following.kept[2] = [lost]
+        await settle(following)
+        assert (await making.place.state(lost)).replicas == (2,)
+
+    run(scenario)

@@ -316,18 +316,26 @@ def test_after_a_restore_of_etcd_empty_logs_lead_only_when_none_was_lost() -> No
 
 
 def test_brokers_that_keep_a_log_are_named_before_anybody_is_asked() -> None:
-    old, live = partition(A, A, B, epoch=2), {1: 101, 2: 102, 5: 105}
-    assert found_elsewhere(old, (2, 1), live) is None, "etcd names them all"
-    guess = found_elsewhere(old, (1, 5, 6), live)
+    old = partition(A, A, B, epoch=2, eligible=(C,))
+    assert found_elsewhere(old, (2, 1)) is None, "etcd names them all"
+    guess = found_elsewhere(old, (1, 5, 6))
     assert guess is not None
     assert is_guess(guess)
     assert guess.replicas == (1, 2, 3, 5, 6)
-    assert (guess.leader, guess.eligible) == (None, ())
-    assert [ref.incarnation for ref in guess.isr] == [101, 102, 0, 105, 0], "two of them are away"
+    assert (guess.leader, guess.isr, guess.eligible) == (None, (A, B), (C,)), "who held everything at the backup"
+
+
+def test_empty_logs_found_elsewhere_lead_only_when_none_was_lost() -> None:
+    guess = found_elsewhere(partition(A, A, B, C, epoch=0), (4,))
+    assert guess is not None
+    empty = {n: said(BrokerRef(n, 100 + n), -1, 0)[n] for n in (1, 2, 3, 4)}
+    assert elect_restored(guess, empty, 50) is not None
+    lost = {n: said(BrokerRef(n, 101), -1, 0, intact_since=101, known_since=101)[n] for n in (1, 2, 3)}
+    assert elect_restored(guess, {**empty, **lost}, 50) is None, "a moved replica that is empty proves nothing for them"
 
 
 def test_of_a_guess_with_too_many_replicas_those_with_the_greatest_logs_stay() -> None:
-    guess = found_elsewhere(partition(A, A, B, C, epoch=2), (4, 5, 6), {n: 100 + n for n in range(1, 7)})
+    guess = found_elsewhere(partition(A, A, B, C, epoch=2), (4, 5, 6))
     assert guess is not None
     ends = {1: 90, 2: 90, 3: 10, 4: 95, 5: 20, 6: 95}
     answers = {n: said(BrokerRef(n, 100 + n), 4, end)[n] for n, end in ends.items()}
@@ -338,6 +346,7 @@ def test_of_a_guess_with_too_many_replicas_those_with_the_greatest_logs_stay() -
     assert everybody is not None
     assert everybody.replicas == guess.replicas
     known = replace(guess, leader_epoch=2)
+    assert not is_guess(known)
     as_it_is = elect_restored(known, answers, 50, (), 3)
     assert as_it_is is not None
     assert as_it_is.replicas == guess.replicas, "so many were asked for by an operator"

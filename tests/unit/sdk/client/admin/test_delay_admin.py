@@ -22,11 +22,15 @@ class Cluster:
     """A cluster in which records wait for `orders` alone, in two partitions.
 
     `failed` is a partition that nobody leads, for so many answers. `forgotten`: for so many questions the waiting topic is
-    searched after a restore of etcd. `gone`: so many leaders answer that they do not know it.
+    searched after a restore of etcd, and nobody knows it; `searches`: also while it is known. `gone`: so many leaders answer
+    that they do not know it.
     """
 
-    def __init__(self, failed: int = -1, answers: int = 1_000_000, forgotten: int = 0, gone: int = 0) -> None:
+    def __init__(
+        self, failed: int = -1, answers: int = 1_000_000, forgotten: int = 0, gone: int = 0, searches: bool = False
+    ) -> None:
         self.failed = failed
+        self.searches = searches
         self.forgotten = forgotten
         self.gone = gone
         self.answers = answers
@@ -34,6 +38,7 @@ class Cluster:
         self.asked: list[tuple[PartitionId, str, Any]] = []
         context: Any = SimpleNamespace(deadline_ms=lambda: 1_000, now_ms=self._now_ms, home=None)
         self.forgets: list[str] = []
+        self.graces: list[int] = []
         self.metadata: Any = SimpleNamespace(
             topic=self._topic, searches_logs=False, grace_until_ms=lambda: 1_000, forget=self.forgets.append
         )
@@ -45,10 +50,12 @@ class Cluster:
         self.now_ms += 300
         return self.now_ms
 
-    async def _topic(self, name: str, _deadline_ms: int, **_: Any) -> Any:
-        self.metadata.searches_logs = self.forgotten > 0
+    async def _topic(self, name: str, _deadline_ms: int, grace_until_ms: int) -> Any:
+        self.graces.append(grace_until_ms)
+        is_forgotten = self.forgotten > 0
+        self.metadata.searches_logs = is_forgotten or self.searches
         self.forgotten -= 1
-        if name != "__delayed.orders" or self.metadata.searches_logs:
+        if name != "__delayed.orders" or is_forgotten:
             raise errors.UnknownTopicError("no such topic", topic=name)
         return SimpleNamespace(name=name, topic_id=WAITING_ID, partitions=2)
 
@@ -111,6 +118,19 @@ def test_a_waiting_topic_that_was_there_a_moment_ago_is_looked_up_again() -> Non
     assert len(asyncio.run(cluster.admin.describe_delayed("orders"))) == 2
     assert cluster.forgets == ["__delayed.orders"]
     assert asyncio.run(Cluster(gone=100).admin.describe_delayed("orders")) == [], "it was deleted"
+    assert cluster.graces == [0, 1_000], "the second time it may be a new one"
+
+
+def test_a_waiting_topic_that_is_known_and_led_by_none_while_logs_are_searched_is_not_empty() -> None:
+    cluster = Cluster(gone=1_000, searches=True)
+    with pytest.raises(errors.LeaderNotAvailableError, match="not all brokers have told"):
+        asyncio.run(cluster.admin.describe_delayed("orders"))
+
+
+def test_the_waiting_topic_of_a_record_that_is_cancelled_may_be_a_new_one() -> None:
+    cluster = Cluster()
+    asyncio.run(cluster.admin.cancel_delayed("orders", 0, 5))
+    assert cluster.graces == [1_000]
 
 
 def test_a_partition_that_is_none_is_refused() -> None:
