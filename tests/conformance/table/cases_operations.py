@@ -390,6 +390,19 @@ OPERATIONS: Final[dict[str, Case]] = {
             )
         ),
     ),
+    "restore and moves": Case(
+        "replicas that were moved after the backup are asked too, wherever their logs are now",
+        tuple(
+            f"conformance/cluster/test_restored_etcd_moved.py::{name}"
+            for name in (
+                "test_what_was_written_after_a_move_is_there_after_a_restore",
+                "test_a_partition_that_was_moved_and_never_written_is_led_again",
+                "test_brokers_that_all_were_down_at_the_restore_lose_nothing_either",
+                "test_old_replicas_that_are_gone_for_good_leave_the_choice_to_an_operator",
+                "test_a_guess_that_came_back_with_a_second_backup_is_no_reason_to_ask_nobody_else",
+            )
+        ),
+    ),
     "stranger 1": _stranger(
         "the cluster's own topics are closed to clients, whoever passes their requests on",
         "test_no_client_reads_or_writes_the_clusters_own_topics_at_any_broker",
