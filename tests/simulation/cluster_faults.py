@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from dataclasses import fields
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields, replace
 from random import Random
 from typing import Final
 
@@ -301,8 +302,23 @@ class ClusterFaults(FaultDriver):
         if node is None or not self._may_lose_volume(node):
             return False
         self._take_volume(node)
-        await self._down_and_up(node)
+        with self._readable_disks():
+            await self._down_and_up(node)
+            await asyncio.sleep(_LEASE_MAX_S)
         return True
+
+    @contextmanager
+    def _readable_disks(self) -> Iterator[None]:
+        """No read fails meanwhile: a leader whose log cannot be read hands over to one that has just lost its own."""
+        disks = [node.disk for node in self._world.nodes.values()]
+        plans = [disk.plan for disk in disks]
+        for disk in disks:
+            disk.plan = replace(disk.plan, read_error=0.0)
+        try:
+            yield
+        finally:
+            for disk, plan in zip(disks, plans, strict=True):
+                disk.plan = replace(disk.plan, read_error=plan.read_error)
 
     def _may_lose_volume(self, node: SimNode) -> bool:
         return self._budget.may_lose_volume(_id_of(node))
