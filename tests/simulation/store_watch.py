@@ -97,14 +97,16 @@ class StoreWatch:
         self._nothing_is_lost(name, partition_id, now)
 
     def _guess(self, name: str, before: KeyValue | None, now: Partition) -> None:
-        """What is known is replaced by a guess after a restore of etcd alone, and then more replicas are asked."""
+        """A guess replaces another one, or what is known if etcd was restored since; and it has more replicas asked."""
         if before is None:
+            return
+        was = Partition.decode(before.value)
+        assert set(was.replicas) < set(now.replicas), f"{name}: a guess that asks no more replicas: {was} -> {now}"
+        if is_guess(was):
             return
         restored = self._store.get(RESTORED_KEY)
         assert restored is not None, f"{name}: what is known is replaced by a guess: {now}"
         assert before.mod_revision < restored.mod_revision, f"{name}: what is known is replaced by a guess: {now}"
-        was = Partition.decode(before.value)
-        assert set(was.replicas) < set(now.replicas), f"{name}: a guess that asks no more replicas: {was} -> {now}"
 
     def _nothing_is_lost(self, name: str, partition_id: PartitionId, now: Partition) -> None:
         """Whoever is in the ISR, and lives, has everything that was ever committed: anybody else can be missed."""

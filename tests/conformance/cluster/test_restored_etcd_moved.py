@@ -134,3 +134,29 @@ async def test_a_guess_that_came_back_with_a_second_backup_is_no_reason_to_ask_n
     await s.sleep(20)
     await s.cluster.healthy()
     assert await s.read(place) == ["a", "b", "c"]
+
+
+@SIX
+async def test_brokers_that_come_late_are_asked_as_long_as_nobody_was_elected(s: Script) -> None:
+    """One that the backup names is away. Two that have everything start half a minute after the others, and before that one."""
+    place = await s.place(flush_mode="fsync")
+    await written(s, place, "a")
+    await s.cluster.healthy()
+    backup, old = s.world.metadata.snapshot(), replicas(s, place)
+    target = await others(s, place, 3)
+    await moved(s, place, (target[0], old[0], old[1]))
+    await s.cluster.healthy()  # every broker has seen the end of the move
+    await moved(s, place, target)
+    await written(s, place, "b")
+    await s.sleep(11)
+    s.kill(*(f"broker-{n}" for n in range(6)), "coordinator-0", "coordinator-1")
+    s.world.metadata.restore(backup, 1_000_000)
+    s.restart("coordinator-0", "coordinator-1", f"broker-{old[0]}", f"broker-{old[1]}", f"broker-{target[0]}")
+    await s.sleep(30)
+    assert set(replicas(s, place)) == {*old, target[0]}, "a guess, which waits"
+    s.restart(f"broker-{target[1]}", f"broker-{target[2]}")
+    await s.sleep(15)
+    assert set(replicas(s, place)) == {*old, *target}
+    s.restart(f"broker-{old[2]}")
+    await s.cluster.healthy()
+    assert await s.read(place) == ["a", "b"]

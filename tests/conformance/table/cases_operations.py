@@ -400,6 +400,7 @@ OPERATIONS: Final[dict[str, Case]] = {
                 "test_brokers_that_all_were_down_at_the_restore_lose_nothing_either",
                 "test_old_replicas_that_are_gone_for_good_leave_the_choice_to_an_operator",
                 "test_a_guess_that_came_back_with_a_second_backup_is_no_reason_to_ask_nobody_else",
+                "test_brokers_that_come_late_are_asked_as_long_as_nobody_was_elected",
             )
         ),
     ),

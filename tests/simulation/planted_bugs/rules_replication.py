@@ -9,9 +9,11 @@ from oncelog_partition_leader.core.cluster.kept_logs import KeptLogs
 from oncelog_partition_leader.core.replication import replication_session, sessions
 from oncelog_partition_leader.core.replication.replica_set import ReplicaSet
 from oncelog_partition_leader.log import batch_stamping
+from oncelog_partition_leader.log.data_dir import replica_deletion
 from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_partition_leader.replication.follower import Follower
 from oncelog_partition_leader.replication.log_opening import LogOpener
+from oncelog_partition_leader.replication.replicas.log_keeper import LogKeeper
 from tests.simulation.planted_bugs import edit, replaced, without
 
 PLANTS = [
@@ -67,12 +69,28 @@ PLANTS = [
     ),
     without(
         "restored-believes-an-old-guess",
-        "a guess that is older than the last restore is no reason to ask the brokers alone that it names",
+        "a guess is no reason to ask the brokers alone that it names",
         edit(
-            Elections, "_named_everywhere", ("if is_older else ()", "if is_older and not is_guess(entry.value) else ()")
+            Elections, "_named_everywhere", ("if is_open else ()", "if is_open and not is_guess(entry.value) else ()")
         ),
         "conformance/cluster/test_restored_etcd_moved.py"
         "::test_a_guess_that_came_back_with_a_second_backup_is_no_reason_to_ask_nobody_else",
+    ),
+    without(
+        "restored-removes-too-early",
+        "a broker removes no replica before it knows whether etcd was restored while it was down",
+        edit(LogKeeper, "_is_moved_away", ("while not self._context.cluster.me().incarnation:", "while False:")),
+        "conformance/cluster/test_restored_etcd_moved.py"
+        "::test_brokers_that_come_late_are_asked_as_long_as_nobody_was_elected",
+    ),
+    without(
+        "restored-trashes-by-a-guess",
+        "a guess of the controller is no proof that a replica was moved away",
+        edit(replica_deletion, "is_moved_away", ("if is_newer and value.leader_epoch >= 0:", "if is_newer:")),
+        "conformance/cluster/test_restored_etcd_moved.py"
+        "::test_brokers_that_come_late_are_asked_as_long_as_nobody_was_elected",
+        "unit/partition_leader/log/data_dir/test_replica_deletion.py"
+        "::test_a_guess_of_the_controller_is_no_proof_that_a_replica_was_moved_away",
     ),
     without(
         "restored-asks-too-early",

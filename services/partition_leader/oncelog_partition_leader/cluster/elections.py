@@ -327,8 +327,8 @@ class Elections:
         askable: dict[PartitionId, Entry] = {}
         dead = {ref.broker_id for ref in brokers.dead if brokers.live.get(ref.broker_id) == ref.incarnation}
         for partition_id, entry in entries.items():
-            is_older = self._view.is_doubtful(entry)  # than the last restore; a guess may be, too
-            keepers = brokers.kept.elsewhere(partition_id, dead) if is_older else ()
+            is_open = self._view.is_doubtful(entry) or entry.value.leader_epoch < 0  # not an operator's guess
+            keepers = brokers.kept.elsewhere(partition_id, dead) if is_open else ()
             if keepers is None:
                 continue
             wanted = found_elsewhere(entry.value, keepers)

@@ -38,7 +38,8 @@ def waiting_topic_of(of: Topic) -> Topic:
     """Returns the waiting topic of a topic. Raises `InvalidTopicError` when its name would be too long."""
     options = {name: value for name, value in of.config.items() if name in _TAKEN_OVER}
     config = canonical({**options, **_OPTIONS})
-    return Topic(waiting_topic(of.name), waiting_topic_id(of.topic_id), of.partitions, of.replication_factor, config)
+    topic_id, factor = waiting_topic_id(of.topic_id), of.replication_factor
+    return Topic(waiting_topic(of.name), topic_id, of.partitions, factor, config, made_after=of.made_after)
 
 
 def followed(topic: Topic, topics: Mapping[str, Versioned[Topic]]) -> Followed | Topic:

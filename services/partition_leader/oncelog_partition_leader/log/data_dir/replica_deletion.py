@@ -5,7 +5,8 @@ Rule 1: first the replica stops accepting replication, then etcd is read, then t
         of older epochs, and no later leader counts on it. A view that lags never removes anything.
 Rule 2: absence is no proof. A log is removed because the partition's own value does not name this broker, or because the
         topic has a tombstone. An etcd that was restored from a backup does not know newer topics, and has neither.
-Rule 3: a value older than the last restore of etcd is no proof either: the replica may have come here since.
+Rule 3: a value older than the last restore of etcd is no proof either: the replica may have come here since. Nor is a guess
+        of the controller, which asks for the logs before one of them leads.
 """
 
 from __future__ import annotations
@@ -45,10 +46,12 @@ async def is_moved_away(metadata: MetadataStore, view: ClusterView, partition_id
         if found is None:
             return False
         view.learn([found])
-        if broker_id in Partition.decode(found.value).replicas:
+        value = Partition.decode(found.value)
+        if broker_id in value.replicas:
             return False
         restored = await _answer(lambda: metadata.get(RESTORED_KEY), "whether etcd was restored")
-        if restored is None or found.mod_revision > restored.mod_revision:
+        is_newer = restored is None or found.mod_revision > restored.mod_revision
+        if is_newer and value.leader_epoch >= 0:
             return True
         await asyncio.sleep(_RETRY_S)  # until an election has written the value again
 

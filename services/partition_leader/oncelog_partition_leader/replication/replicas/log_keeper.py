@@ -174,9 +174,14 @@ class LogKeeper:
         self._apply(partition_id)
 
     async def _is_moved_away(self, partition_id: PartitionId, partition: LocalPartition | None) -> bool:
-        """Asks etcd about a replica that takes no messages meanwhile."""
+        """Asks etcd about a replica that takes no messages meanwhile.
+
+        Not before this process is registered: until then it is not known whether etcd was restored while it was down.
+        """
         broker_id, metadata = self._context.config.broker_id, self._context.ports.metadata
         try:
+            while not self._context.cluster.me().incarnation:  # noqa: ASYNC110
+                await asyncio.sleep(_RETRY_S)
             return await is_moved_away(metadata, self._view, partition_id, broker_id)
         except asyncio.CancelledError:
             self._put_back(partition_id, partition)

@@ -269,6 +269,10 @@ def test_a_topic_that_was_made_after_the_restore_waits_for_no_broker() -> None:
         assert making.partitions() == list(range(51))
         state = await making.place.state(PartitionId(large.topic_id, 50))
         assert state.leader is not None
+        small, _ = await making.create("small")
+        waiting, _ = await making.create(waiting_topic(small.name))
+        state = await making.place.state(PartitionId(waiting.topic_id, 0))
+        assert (making.place.view.logs_are_told, state.leader is not None) == (False, True)
         await making.restore(brokers=2)
         await making.place.delete(partition_key(large.topic_id, 50))
         await settle(making)

@@ -27,6 +27,18 @@ def test_a_replica_is_moved_away_when_the_partition_does_not_name_its_broker(
     run(scenario)
 
 
+def test_a_guess_of_the_controller_is_no_proof_that_a_replica_was_moved_away() -> None:
+    async def scenario(place: Place) -> None:
+        await place.lead(replicas=(1, 2), isr=(1, 2), leader=None, epoch=-1)
+        asking = asyncio.ensure_future(moved(place))
+        await asyncio.sleep(2)
+        assert not asking.done()
+        await place.lead(replicas=(1, 2), isr=(1, 2), leader=1, epoch=1_004)
+        assert await asking
+
+    run(scenario)
+
+
 def test_a_partition_that_is_not_there_was_not_moved() -> None:
     async def scenario(place: Place) -> None:
         assert not await moved(place)

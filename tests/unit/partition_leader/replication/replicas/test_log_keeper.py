@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from oncelog.errors import MetadataUnavailableError, OncelogError, StorageError
+from oncelog.types import BrokerRef
 from oncelog_partition_leader.replication.replicas.log_keeper import LogKeeper
 from oncelog_runtime.metadata.cluster_keys import DeletedTopic, deleted_topic_key
 from tests.unit.partition_leader.cluster_place import P0, TOPIC_ID, Place, run
@@ -129,6 +131,26 @@ def test_a_replica_is_removed_only_when_etcd_confirms_it(is_moved: bool) -> None
             assert (s.done, s.here.partitions) == ([("closed", False), ("trashed", "folder"), "forgotten"], {})
         else:
             assert (s.done, s.here.partitions) == ([], {P0: partition})
+
+    run(scenario)
+
+
+def test_before_this_process_is_registered_nothing_is_removed() -> None:
+    """Until then it is not known whether etcd was restored while it was down."""
+
+    async def scenario(place: Place) -> None:
+        await place.topic()
+        await place.lead(leader=1, isr=(1, 2), replicas=(1, 2))
+        s = Keeping(place)
+        registration: Any = s.parts.context.cluster.registration
+        registration.ref = BrokerRef(0, 0)
+        s.replica()
+        s.logs.remove(P0, "t")
+        await asyncio.sleep(3)
+        assert s.done == []
+        registration.ref = place.me()
+        await s.looked()
+        assert ("trashed", "folder") in s.done
 
     run(scenario)
 
