@@ -261,7 +261,7 @@ class Topic:
 
     def encode(self) -> bytes:
         """Returns the value for etcd."""
-        return encode_value(self)
+        return encode_value(self, leave_out="" if self.made_after else "made_after")
 
     @staticmethod
     def decode(data: bytes) -> Topic:
