@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from oncelog import errors
+from oncelog_runtime.sim import Snapshot
 from tests.conformance.cluster.test_moving import moving, reassign, replicas
 from tests.conformance.cluster.test_restored_etcd import written
 from tests.conformance.script import Place, Script, cluster
@@ -26,6 +27,12 @@ async def others(s: Script, place: Place, count: int) -> tuple[int, ...]:
     old = replicas(s, place)
     new = tuple(sorted(set(range(6)) - set(old)))[:count]
     return (*new, *old[: 3 - count])
+
+
+def all_down_when_restored(s: Script, backup: Snapshot) -> None:
+    """Nobody runs while etcd is restored."""
+    s.kill(*(f"broker-{n}" for n in range(6)), "coordinator-0", "coordinator-1")
+    s.world.metadata.restore(backup, 1_000_000)
 
 
 @SIX
@@ -73,8 +80,7 @@ async def test_brokers_that_all_were_down_at_the_restore_lose_nothing_either(s: 
     await moved(s, place, await others(s, place, 3))
     await written(s, place, "b")
     await s.sleep(11)
-    s.kill(*(f"broker-{n}" for n in range(6)), "coordinator-0", "coordinator-1")
-    s.world.metadata.restore(backup, 1_000_000)
+    all_down_when_restored(s, backup)
     s.restart(*(f"broker-{n}" for n in old))
     await s.sleep(1)
     s.restart(*(f"broker-{n}" for n in range(6) if n not in old), "coordinator-0", "coordinator-1")
@@ -149,8 +155,7 @@ async def test_brokers_that_come_late_are_asked_as_long_as_nobody_was_elected(s:
     await moved(s, place, target)
     await written(s, place, "b")
     await s.sleep(11)
-    s.kill(*(f"broker-{n}" for n in range(6)), "coordinator-0", "coordinator-1")
-    s.world.metadata.restore(backup, 1_000_000)
+    all_down_when_restored(s, backup)
     s.restart("coordinator-0", "coordinator-1", f"broker-{old[0]}", f"broker-{old[1]}", f"broker-{target[0]}")
     await s.sleep(30)
     assert set(replicas(s, place)) == {*old, target[0]}, "a guess, which waits"

@@ -5,7 +5,7 @@ Rule 1: a channel's key is the commit point of its creation, of each change, and
 Rule 2: everything is checked before anything is written, and each refusal has its name.
 Rule 3: a call to create a channel determines the channel's id by its nonce, and the id of a deleted channel is never used
         again: so a copy of the call creates nothing, whenever it comes within ten minutes. The tombstones stand among those of
-        topics, without a name (`Topics.reconcile` removes them).
+        topics, without a name (`TopicUpkeep.reconcile` removes them).
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class Elections:
 
     `forgotten(what)` is called with each proof that etcd was restored.
 
-    It has 24 methods: one for each reason of an election, and the steps to its end: ask, decide, write.
+    It has some 25 methods: one for each reason of an election, and the steps to its end: ask, decide, write.
     """
 
     def __init__(
