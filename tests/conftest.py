@@ -7,6 +7,7 @@ Where tests run in several processes (`pytest -n 2`), `tests/distributing.py` sa
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import importlib
 import os
@@ -49,6 +50,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             test = f"{item.path.relative_to(_TESTS).as_posix()}::{item.originalname}"
             for marker in (*markers.get(test, ()), *_own_markers(item)):
                 item.add_marker(marker)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def grpc_keeps_its_thread() -> None:
+    """Keeps gRPC's polling thread to the end of the process. Otherwise it ends with the last channel, wherever the garbage
+    collector finds that, and gRPC waits there for the thread: a run once stood still so (grpc/grpc issue 22365).
+    """
+    from grpc import aio
+
+    async def keep() -> None:
+        aio.init_grpc_aio()
+
+    asyncio.run(keep())
 
 
 @pytest.hookimpl(trylast=True)
