@@ -10,6 +10,7 @@ from oncelog import errors
 from oncelog.client.client import Client
 from oncelog.core.names import waiting_topic
 from oncelog.types import BrokerRef, PartitionId
+from oncelog_runtime.metadata.cluster_keys import Partition, Topic, partition_key, topic_key
 from oncelog_runtime.metadata.waiting_topics import is_waiting
 from oncelog_runtime.sim import Snapshot
 from tests.simulation.cluster import SimCluster
@@ -30,10 +31,10 @@ async def story(cluster: SimCluster, client: Client, partitions: int = 3, due_ms
     return backup
 
 
-async def send(client: Client, partitions: int, due_ms: int) -> None:
+async def send(client: Client, partitions: int, due_ms: int, first: int = 0) -> None:
     """The delayed records, due one after the other."""
     async with client.producer() as producer:
-        for value in range(COUNT):
+        for value in range(first, first + COUNT):
             due = in_ms(due_ms + value)
             await (await producer.send(TOPIC, b"%d" % value, partition=value % partitions, deliver_at=due))
 
@@ -56,12 +57,12 @@ def test_what_waits_is_shown_and_delivered_though_etcd_has_forgotten_the_waiting
         cluster.world.loop.run(main(cluster))
 
 
-async def all_arrive(cluster: SimCluster, client: Client) -> None:
+async def all_arrive(cluster: SimCluster, client: Client, count: int = COUNT) -> None:
     """Each value comes once, in the end."""
     found: dict[int, tuple[int, int]] = {}
-    async with asyncio.timeout(120):
-        await seen(client, COUNT, found, client._context.clock.now_ms)
-    assert sorted(found) == list(range(COUNT))
+    async with asyncio.timeout(200):
+        await seen(client, count, found, client._context.clock.now_ms)
+    assert sorted(found) == list(range(count))
     await cluster.healthy()
 
 
@@ -177,4 +178,102 @@ def test_a_topic_without_delayed_records_has_none_after_a_restore() -> None:
             await seen(client, 1, {}, client._context.clock.now_ms)
 
     with SimCluster(8, brokers=4) as cluster:
+        cluster.world.loop.run(main(cluster))
+
+
+@BUMPS
+@pytest.mark.parametrize("age_s", [1, 5])
+def test_a_backup_of_a_moment_ago_is_noticed_by_the_topic_that_it_lacks(age_s: int, bump: int) -> None:
+    """No pulse has passed, and a revision that was bumped is above all that were seen."""
+
+    async def main(cluster: SimCluster) -> None:
+        await cluster.healthy()
+        async with cluster.client("writer") as client:
+            await client.admin.create_topic(TOPIC, partitions=3, replication_factor=3)
+            await cluster.healthy()
+            await asyncio.sleep(12)
+            backup = cluster.world.metadata.snapshot()
+            await send(client, 3, 40_000)
+            await asyncio.sleep(age_s)
+            cluster.world.metadata.restore(backup, bump)
+            await asyncio.sleep(15)
+            assert await waiting(client) == COUNT
+            await all_arrive(cluster, client)
+
+    with SimCluster(3) as cluster:
+        cluster.world.loop.run(main(cluster))
+
+
+@pytest.mark.parametrize("seed", [11, 12])
+def test_logs_that_the_waiting_topic_was_moved_away_from_do_not_stand_for_its_newest_ones(seed: int) -> None:
+    """etcd is lost before the brokers that are to leave could confirm it, so these keep their logs; the others start late."""
+
+    async def main(cluster: SimCluster) -> None:
+        await cluster.healthy()
+        async with cluster.client("writer") as client:
+            await client.admin.create_topic(TOPIC, partitions=1, replication_factor=3)
+            await cluster.healthy()
+            backup = cluster.world.metadata.snapshot()
+            await send(client, 1, 120_000)
+            old = sorted(int(name.removeprefix("broker-")) for name in keepers(cluster))
+            target = sorted({*range(6)} - {*old})
+            assert not await client.admin.reassign_partitions({(waiting_topic(TOPIC), 0): target})
+            while sorted(replicas(cluster)) != target:  # noqa: ASYNC110 - etcd is cut in this moment
+                await asyncio.sleep(0.0005)
+            for number in old:
+                cluster.world.metadata.cut(f"broker-{number}")
+            await asyncio.sleep(5)
+            await send(client, 1, 120_000, first=COUNT)
+            await asyncio.sleep(11)
+            for number in target:
+                cluster.node(f"broker-{number}").kill()
+            cluster.world.metadata.restore(backup, 1_000_000)
+            cluster.world.metadata.heal()
+            await asyncio.sleep(6)
+            for number in target:
+                cluster.node(f"broker-{number}").restart()
+            await all_arrive(cluster, client, 2 * COUNT)
+
+    with SimCluster(seed, brokers=6, replica_balance_enabled=False) as cluster:
+        cluster.world.loop.run(main(cluster))
+
+
+def replicas(cluster: SimCluster) -> tuple[int, ...]:
+    """The replicas of the waiting topic's first partition, as etcd has them."""
+    store = cluster.world.metadata
+    topic = store.get(topic_key(waiting_topic(TOPIC)))
+    assert topic is not None
+    partition = store.get(partition_key(Topic.decode(topic.value).topic_id, 0))
+    return Partition.decode(partition.value).replicas if partition is not None else ()
+
+
+def test_a_broker_that_was_decommissioned_by_mistake_and_put_back_is_waited_for() -> None:
+    """It was added after the backup, alone keeps what waits, and is down all the time."""
+
+    async def main(cluster: SimCluster) -> None:
+        await cluster.healthy()
+        async with cluster.client("writer", default_api_timeout_ms=5_000) as client:
+            await client.admin.create_topic(TOPIC, partitions=1, replication_factor=1)
+            await cluster.healthy()
+            backup = cluster.world.metadata.snapshot()
+            added = cluster.add_broker()
+            number = int(added.removeprefix("broker-"))
+            await cluster.healthy()
+            await send(client, 1, 120_000)
+            assert not await client.admin.reassign_partitions({(waiting_topic(TOPIC), 0): [number]})
+            await asyncio.sleep(11)
+            cluster.node(added).kill()
+            await asyncio.sleep(5)
+            await client.admin.decommission([number])
+            await asyncio.sleep(1)
+            await client.admin.recommission([number])
+            await asyncio.sleep(11)
+            cluster.world.metadata.restore(backup, 1_000_000)
+            await asyncio.sleep(15)
+            with pytest.raises(errors.LeaderNotAvailableError, match="not all brokers have told"):
+                await client.admin.describe_delayed(TOPIC)
+            cluster.node(added).restart()
+            await all_arrive(cluster, client)
+
+    with SimCluster(7, replica_balance_enabled=False) as cluster:
         cluster.world.loop.run(main(cluster))

@@ -743,14 +743,16 @@ class PingReply(_message.Message):
     def __init__(self, broker: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., hears_suspect: bool = ..., now_ms: _Optional[int] = ...) -> None: ...
 
 class ReplicaStatusRequest(_message.Message):
-    __slots__ = ("broker", "partitions", "kept_logs")
+    __slots__ = ("broker", "partitions", "kept_logs", "restored_at")
     BROKER_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     KEPT_LOGS_FIELD_NUMBER: _ClassVar[int]
+    RESTORED_AT_FIELD_NUMBER: _ClassVar[int]
     broker: _types_pb2.BrokerRef
     partitions: _containers.RepeatedCompositeFieldContainer[_types_pb2.TopicPartition]
     kept_logs: bool
-    def __init__(self, broker: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[_types_pb2.TopicPartition, _Mapping]]] = ..., kept_logs: bool = ...) -> None: ...
+    restored_at: int
+    def __init__(self, broker: _Optional[_Union[_types_pb2.BrokerRef, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[_types_pb2.TopicPartition, _Mapping]]] = ..., kept_logs: bool = ..., restored_at: _Optional[int] = ...) -> None: ...
 
 class ReplicaStatusReply(_message.Message):
     __slots__ = ("partitions", "kept")

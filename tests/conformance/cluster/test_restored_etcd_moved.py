@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from oncelog import errors
+from oncelog.wire import methods
+from oncelog_partition_leader.core.log.folders import folder_name
 from oncelog_runtime.sim import Snapshot
-from tests.conformance.cluster.test_moving import moving, reassign, replicas
+from tests.conformance.cluster.test_moving import controller, moving, reassign, replicas
 from tests.conformance.cluster.test_restored_etcd import written
 from tests.conformance.script import Place, Script, cluster
 
@@ -165,3 +168,93 @@ async def test_brokers_that_come_late_are_asked_as_long_as_nobody_was_elected(s:
     s.restart(f"broker-{old[2]}")
     await s.cluster.healthy()
     assert await s.read(place) == ["a", "b"]
+
+
+def late_watch(s: Script, node: str, late_s: float) -> None:
+    """From now on this broker gets what etcd tells only after that time."""
+    store, until_s = s.world.metadata, s.world.loop.time() + late_s
+    pump = store._pump
+
+    def later(watch: Any) -> None:
+        if watch.name == node and s.world.loop.time() < until_s:
+            s.world.loop.call_later(until_s - s.world.loop.time(), later, watch, context=s.world.loop.world)
+        else:
+            pump(watch)
+
+    store._pump = later  # type: ignore[method-assign]
+
+
+@SIX
+@pytest.mark.parametrize("phase_s", [0, 3, 6])
+async def test_a_broker_that_registers_before_it_knows_of_the_restore_has_not_told(s: Script, phase_s: float) -> None:
+    """The lease with which it started is newer than the backup. By its old view etcd knows all of its replicas."""
+    async with s.client() as client:
+        created = await client.admin.create_topic("one", partitions=1, replication_factor=1)
+    place = Place("one", created.topic_id, 0)
+    await written(s, place, "a")
+    await s.cluster.healthy()
+    backup, new = s.world.metadata.snapshot(), (replicas(s, place)[0] + 1) % 6
+    await moved(s, place, (new,))
+    s.kill(f"broker-{new}")
+    await s.sleep(5)
+    s.restart(f"broker-{new}")
+    await s.cluster.healthy()
+    await written(s, place, "b", "c")
+    await s.sleep(11 + phase_s)
+    late_watch(s, f"broker-{new}", 5)
+    s.world.metadata.restore(backup, 1_000_000)
+    await s.sleep(28)
+    await s.cluster.healthy()
+    assert await s.read(place) == ["a", "b", "c"]
+
+
+@cluster(brokers=8, replica_balance_enabled=False)
+@pytest.mark.parametrize("how", ["decommission", "unclean"])
+async def test_a_guess_that_had_to_wait_ends_with_as_many_replicas_as_the_topic_has(s: Script, how: str) -> None:
+    """A broker that the backup names does not come back, or late."""
+    place = await s.place(flush_mode="fsync")
+    await written(s, place, "a")
+    await s.cluster.healthy()
+    backup, old = s.world.metadata.snapshot(), replicas(s, place)
+    target = tuple(sorted({*range(8)} - {*old}))[:3]
+    await moved(s, place, target)
+    await written(s, place, "b")
+    await s.sleep(11)
+    s.kill(f"broker-{old[0]}")
+    s.world.metadata.restore(backup)
+    await s.sleep(20)
+    assert set(replicas(s, place)) == {*old, *target}, "it waits for the one that is down"
+    async with s.client() as client:
+        if how == "decommission":
+            await client.admin.decommission([old[0]])
+            await s.sleep(5)
+        else:
+            survey = await client.admin.survey_replicas(place.topic, place.partition)
+            await client.admin.elect_unclean(place.topic, place.partition, target[0], leader_epoch=survey.leader_epoch)
+    s.restart(f"broker-{old[0]}")
+    await s.until(lambda: len(replicas(s, place)) == 3 and not moving(s))
+    assert await s.read(place) == ["a", "b"]
+
+
+@SIX
+async def test_a_copy_of_the_call_that_made_a_topic_takes_nothing_from_its_logs(s: Script) -> None:
+    """The topic is newer than the backup, and the brokers with its logs are down when the copy comes."""
+    await s.place("first")
+    await s.cluster.healthy()
+    backup, calls = s.world.metadata.snapshot(), s.watch(methods.CREATE_TOPIC)
+    place = await s.place("work", flush_mode="fsync")
+    call = calls.seen[-1].request
+    calls.close()
+    await written(s, place, "a", "b")
+    away = [f"broker-{n}" for n in replicas(s, place)]
+    s.kill(*away)
+    s.world.metadata.restore(backup, 1_000_000)
+    await s.sleep(15)
+    answer = await s.retry(lambda: s.call(controller(s), methods.CREATE_TOPIC, call))
+    again = await s.retry(lambda: s.call(controller(s), methods.CREATE_TOPIC, call))
+    assert place.topic_id != answer.topic_id == again.topic_id
+    s.restart(*away)
+    await s.sleep(20)
+    await s.cluster.healthy()
+    folder = folder_name(place.topic, place.id)
+    assert all(s.world.nodes[node].disk.exists(f"logs/{folder}") for node in away), "etcd does not know it: it is kept"

@@ -401,6 +401,9 @@ OPERATIONS: Final[dict[str, Case]] = {
                 "test_old_replicas_that_are_gone_for_good_leave_the_choice_to_an_operator",
                 "test_a_guess_that_came_back_with_a_second_backup_is_no_reason_to_ask_nobody_else",
                 "test_brokers_that_come_late_are_asked_as_long_as_nobody_was_elected",
+                "test_a_broker_that_registers_before_it_knows_of_the_restore_has_not_told",
+                "test_a_guess_that_had_to_wait_ends_with_as_many_replicas_as_the_topic_has",
+                "test_a_copy_of_the_call_that_made_a_topic_takes_nothing_from_its_logs",
             )
         ),
     ),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from oncelog_partition_leader.cluster.balancer import Balancer
 from oncelog_partition_leader.cluster.elections import Elections
+from oncelog_partition_leader.cluster.topics import topics
 from oncelog_partition_leader.cluster.topics.upkeep import TopicUpkeep
 from oncelog_partition_leader.core.cluster import election
 from oncelog_partition_leader.core.cluster.kept_logs import KeptLogs
@@ -14,6 +16,9 @@ from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_partition_leader.replication.follower import Follower
 from oncelog_partition_leader.replication.log_opening import LogOpener
 from oncelog_partition_leader.replication.replicas.log_keeper import LogKeeper
+from oncelog_partition_leader.rpc.replica_service import ReplicaService
+from oncelog_runtime.metadata.cluster_view import ClusterView
+from oncelog_runtime.metadata.restore_guard import RestoreGuard
 from tests.simulation.planted_bugs import edit, replaced, without
 
 PLANTS = [
@@ -77,6 +82,47 @@ PLANTS = [
         "::test_a_guess_that_came_back_with_a_second_backup_is_no_reason_to_ask_nobody_else",
     ),
     without(
+        "restored-unnoticed-by-topics",
+        "a topic that leaves etcd without a tombstone shows that etcd was restored",
+        edit(ClusterView, "_contradicts", ("return bool(self.lost_topics(listing))", "return False")),
+        "unit/runtime/metadata/test_restore_guard.py"
+        "::test_a_topic_that_etcd_lacks_proves_a_restore_though_its_revision_was_raised_and_no_pulse_passed",
+        "simulation/test_delays_restored.py::test_a_backup_of_a_moment_ago_is_noticed_by_the_topic_that_it_lacks",
+    ),
+    without(
+        "restored-told-by-an-old-view",
+        "a broker that has not noticed the restore does not tell of its logs",
+        edit(ReplicaService, "replica_status", ("self._require_same_restore(request)", "pass")),
+        "unit/partition_leader/rpc/test_replica_service.py"
+        "::test_a_controller_that_knows_of_another_restore_is_told_nothing",
+        "conformance/cluster/test_restored_etcd_moved.py"
+        "::test_a_broker_that_registers_before_it_knows_of_the_restore_has_not_told",
+    ),
+    without(
+        "restored-forgets-the-put-back",
+        "a broker that was put back to use while it was down is waited for",
+        edit(RestoreGuard, "_saw", ("self.brokers_seen -= gone - named", "self.brokers_seen -= gone")),
+        "unit/runtime/metadata/test_restore_guard.py::test_a_decommissioned_broker_that_still_has_replicas_is_known_on",
+        "simulation/test_delays_restored.py"
+        "::test_a_broker_that_was_decommissioned_by_mistake_and_put_back_is_waited_for",
+    ),
+    without(
+        "restored-plans-by-a-guess",
+        "no move is planned for a partition whose replicas are a guess",
+        edit(Balancer, "_assignment", ("and not view.is_doubtful(entry) and not is_guess(entry.value)", "")),
+        "conformance/cluster/test_restored_etcd_moved.py"
+        "::test_a_guess_that_had_to_wait_ends_with_as_many_replicas_as_the_topic_has",
+    ),
+    without(
+        "restored-same-id",
+        "a copy of the call that made a topic before a restore gives no topic the id of logs that may be away",
+        edit(topics, "_id_of_call", ('f"/{restored_at}" if restored_at else ""', '""')),
+        "unit/partition_leader/cluster/topics/test_topics.py"
+        "::test_a_copy_of_a_call_gives_another_id_after_a_restore_unless_logs_are_kept_under_the_first",
+        "conformance/cluster/test_restored_etcd_moved.py"
+        "::test_a_copy_of_the_call_that_made_a_topic_takes_nothing_from_its_logs",
+    ),
+    without(
         "restored-removes-too-early",
         "a broker removes no replica before it knows whether etcd was restored while it was down",
         edit(LogKeeper, "_is_moved_away", ("while not self._context.cluster.me().incarnation:", "while False:")),
@@ -102,7 +148,7 @@ PLANTS = [
     without(
         "restored-keeps-too-many",
         "a partition that was found at more brokers has as many replicas as its topic again",
-        edit(election, "elect_restored", ("is_guess(partition) and 0 < replicas_max", "False and 0 < replicas_max")),
+        edit(election, "_kept_replicas", ("is_guess(partition) and 0 < replicas_max", "False and 0 < replicas_max")),
         "unit/partition_leader/core/cluster/test_election.py"
         "::test_of_a_guess_with_too_many_replicas_those_with_the_greatest_logs_stay",
         "conformance/cluster/test_restored_etcd_moved.py::test_what_was_written_after_a_move_is_there_after_a_restore",

@@ -6,6 +6,8 @@ Rule 2: a new broker gets its share when the set of brokers has not changed for 
 Rule 3: after each batch of moves a new plan is made; nothing of the old one is remembered.
 Rule 4: a move to a broker that was gone for that time is taken back.
 Rule 5: the mark of a broker that is out of use, empty and was gone for that time is removed: its id may be used again.
+Rule 6: a partition whose replicas are not known since a restore of etcd is planned for when they are: a guess may name more
+        of them than the topic has.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from oncelog_partition_leader.cluster.reassigner import Mover
 from oncelog_partition_leader.config import BrokerConfig
 from oncelog_partition_leader.core.cluster.assignment import Candidate
 from oncelog_partition_leader.core.cluster.balance import balance, evacuate, is_short
+from oncelog_partition_leader.core.cluster.election import is_guess
 from oncelog_partition_leader.core.cluster.kept_logs import KeptLogs
 from oncelog_runtime.metadata.cluster_keys import BROKERS, DECOMMISSIONS, REASSIGNMENTS, broker_key, decommission_key
 from oncelog_runtime.metadata.cluster_view import ClusterView
@@ -32,6 +35,8 @@ _log = logging.getLogger(__name__)
 _MOVES_MAX: Final = 100
 _NEVER_MS: Final = 1 << 40
 _RETRY_MS: Final = 1_000
+_UNSETTLED_MS: Final = 10_000
+"""When partitions that were left out by rule 6 are looked at again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +117,16 @@ class Balancer:
             self._look_within(_RETRY_MS)
 
     def _assignment(self) -> dict[PartitionId, tuple[int, ...]]:
-        """Returns the replicas of each partition as they will be when all moves are done."""
-        moves = self._view.reassignments
-        return {
+        """Returns the replicas of each partition as they will be when all moves are done, where they are known (rule 6)."""
+        view, moves = self._view, self._view.reassignments
+        settled = {
             partition_id: moves[partition_id].value.target if partition_id in moves else entry.value.replicas
-            for partition_id, entry in self._view.partitions.items()
-            if partition_id.topic_id in self._view.topic_names
+            for partition_id, entry in view.partitions.items()
+            if partition_id.topic_id in view.topic_names and not view.is_doubtful(entry) and not is_guess(entry.value)
         }
+        if len(settled) < len(view.partitions):
+            self._look_within(_UNSETTLED_MS)
+        return settled
 
     def _candidates(self) -> list[Candidate]:
         return [

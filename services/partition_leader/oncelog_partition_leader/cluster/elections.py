@@ -222,7 +222,7 @@ class Elections:
             raise IneligibleReplicaError("the partition changed: look at it again", leader_epoch=partition.leader_epoch)
         if to not in answers:
             raise IneligibleReplicaError("this broker does not answer: start it first", broker=to)
-        wanted = elect_unclean(partition, answers[to][0], answers)
+        wanted = elect_unclean(partition, answers[to][0], answers, self._replication_factor(partition))
         _log.warning("unclean election of %s, asked for by an operator: %s", partition_id, wanted.leader)
         if not await self._write_decided([(partition_id, survey.entry.mod_revision, wanted)]):
             raise RequestTimedOutError("the partition changed meanwhile: look at it again")
@@ -391,6 +391,7 @@ class Elections:
         request = pb.ReplicaStatusRequest(
             broker=types_pb2.BrokerRef(broker_id=ref.broker_id, incarnation=ref.incarnation),
             partitions=[types_pb2.TopicPartition(topic_id=p.topic_id, partition=p.partition) for p in partitions],
+            restored_at=self._view.restored_at(),
         )
         try:
             reply, _ = await methods.REPLICA_STATUS.call(self._transport, address, request, self._timeout_ms)

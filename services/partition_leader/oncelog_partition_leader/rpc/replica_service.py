@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from oncelog.errors import OncelogError, StaleBrokerEpochError
+from oncelog.errors import LeaderNotAvailableError, OncelogError, StaleBrokerEpochError
 from oncelog.ports import WallClock
 from oncelog.types import BrokerRef, Buffer, PartitionId
 from oncelog.v1 import partition_pb2 as pb
@@ -87,6 +87,19 @@ class ReplicaService:
                 reply.hears_suspect = hears
         return reply, b""
 
+    def _require_same_restore(self, request: pb.ReplicaStatusRequest) -> None:
+        """Refuses to tell of logs by a view from before a restore that the controller knows, and has the guard look at once.
+
+        A broker whose lease the restored etcd does not have registers within a second; that etcd was restored it may learn
+        seconds later. What it says until then counts by its old view: that etcd knows all of its replicas.
+        """
+        known = self._view.restored_at()
+        if request.HasField("restored_at") and request.restored_at != known:
+            self._view.on_doubt()
+            raise LeaderNotAvailableError(
+                "this broker and the controller know of different restores of etcd", restored_at=known
+            )
+
     async def replica_status(
         self, request: pb.ReplicaStatusRequest, _payload: Buffer
     ) -> tuple[pb.ReplicaStatusReply, Buffer]:
@@ -94,6 +107,7 @@ class ReplicaService:
         me = self._me()
         if (request.broker.broker_id, request.broker.incarnation) != me:
             raise StaleBrokerEpochError("another incarnation was asked", incarnation=me.incarnation)
+        self._require_same_restore(request)
         reply = pb.ReplicaStatusReply()
         for item in request.partitions:
             answer = reply.partitions.add(topic_id=item.topic_id, partition=item.partition)

@@ -26,7 +26,7 @@ from oncelog_runtime.metadata.cluster_keys import (
     ShardTrouble,
     Topic,
 )
-from oncelog_runtime.ports import KeyValue
+from oncelog_runtime.ports import KeyValue, Listing
 
 V = TypeVar("V")
 ShardKey = tuple[str, int]
@@ -132,6 +132,17 @@ class ClusterValues:
     def topic_name(self, topic_id: str) -> str | None:
         """Returns the name of a topic id; None when there is no such topic."""
         return self.topic_names.get(topic_id)
+
+    def lost_topics(self, listing: Listing) -> list[str]:
+        """Returns the topics that a listing of everything should have: a topic leaves etcd only with a tombstone."""
+        present = {item.key for item in listing.items}
+        return [
+            name
+            for name, entry in self.topics.items()
+            if entry.mod_revision <= listing.revision
+            and cluster_keys.topic_key(name) not in present
+            and cluster_keys.deleted_topic_key(entry.value.topic_id) not in present
+        ]
 
     def owner_of(self, kind: str, shard: int) -> ShardOwner | None:
         """Returns the owner of a coordinator shard; None when it has none."""

@@ -3,7 +3,8 @@
 Rule 1: the view never goes back: a key never takes an older mod revision, a listing older than the view is ignored, and
         a process may enter its own writes ahead of the watch (`learn`). The exception is an etcd that was restored from
         a backup: once that is certain, `RestoreGuard` calls `restart`, which forgets everything but the epochs of
-        shards. An event that looks like a restore is not entered, and the guard is called (`on_doubt`).
+        shards. An event that looks like a restore is not entered, and the guard is called (`on_doubt`). So does a listing
+        that lacks a topic without a tombstone (`lost_topics`).
 Rule 2: listeners get the changed keys, after all of them were entered: those of a listing, or of one answer of the watch.
 Rule 3: a value that cannot be parsed is left out and logged, and affects no other.
 """
@@ -147,7 +148,9 @@ class ClusterView(ClusterValues):
         if restored != self.restored_at(unlisted=restored):
             return True
         known = self._revisions
-        return any(item.mod_revision < known.get(item.key, 0) <= listing.revision for item in listing.items)
+        if any(item.mod_revision < known.get(item.key, 0) <= listing.revision for item in listing.items):
+            return True
+        return bool(self.lost_topics(listing))
 
     def _enter(self, listing: Listing, also: Iterable[str] = ()) -> None:
         changed = [item.key for item in listing.items if self._put(item)]

@@ -6,7 +6,7 @@
 Rule 1: etcd went back when its pulse is below one that was seen, its revision below one that was seen, or a key has an
         older mod revision than it had. All three are linearizable reads; a broker keeps the first two in a small file,
         so that it also detects a restore that happened while it was down. A value that its logs prove and etcd lacks
-        (`Forgets`) is the same evidence: a backup may be only seconds old.
+        (`Forgets`), or a topic that its view has and etcd lacks, is the same evidence: a backup may be only seconds old.
 Rule 2: the process that detects it first writes `restored` by compare-and-swap, and all others see that key change.
 Rule 3: a process never acts on a store whose revision is below one that it has seen: it writes `lift` until the
         revision is above (as etcd's own `--bump-revision` does at once). So no incarnation and no mod revision that
@@ -72,14 +72,15 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class _Store:
-    """The result of one look. `contradicts`: a key is older than it was. `forgotten`: proven by the logs, and missing
-    in etcd.
+    """The result of one look. `contradicts`: a key is older than it was. `lost`: topics of the view that are missing in etcd.
+    `forgotten`: proven by the logs, and missing in etcd.
     """
 
     listing: Listing
     pulse: KeyValue | None
     restored: KeyValue | None
     contradicts: bool
+    lost: frozenset[str]
     forgotten: frozenset[str]
 
     @property
@@ -128,10 +129,14 @@ class RestoreGuard:
         """How often this process has restarted its view from a listing."""
 
     def _saw(self, keys: list[str]) -> None:
-        """Keeps `brokers_seen`. A mark of a decommissioned broker that is away may be gone again: its key alone tells."""
+        """Keeps `brokers_seen`. A mark of a decommissioned broker that is away and empty may be gone again: its key alone
+        tells. One that has replicas stays: it may be put back to use.
+        """
         self.brokers_seen.update(self._view.brokers)
         marked = {int(key.removeprefix(DECOMMISSIONS)) for key in keys if key.startswith(DECOMMISSIONS)}
-        self.brokers_seen -= marked - self._view.brokers.keys()
+        if gone := marked - self._view.brokers.keys():
+            named = {broker_id for entry in self._view.partitions.values() for broker_id in entry.value.replicas}
+            self.brokers_seen -= gone - named
 
     async def begin(self) -> None:
         """Compares etcd with what earlier runs of this process have seen. Returns when it has an answer."""
@@ -181,14 +186,14 @@ class RestoreGuard:
         seen = replace(self._seen, revision=max(self._seen.revision, self._view.newest_revision))
         store = await self._ask(thorough)
         is_behind = store.listing.revision < seen.revision
-        forgotten = (store.forgotten - seen.forgotten) | self._contradictions.keys()
+        forgotten = (store.forgotten - seen.forgotten) | store.lost | self._contradictions.keys()
         contradicts = is_behind or store.contradicts or bool(forgotten)
         is_told = store.restored_at > seen.restored
         is_older = store.count < seen.pulse or store.restored_at < seen.restored
         if is_older or (contradicts and not is_told):
             _log.error(
                 "etcd went back: it was restored from a backup. Its pulse is %d and its revision %d; this process has seen"
-                " pulse %d and revision %d; etcd has forgotten of what logs hold: %s. Every process takes its view of the"
+                " pulse %d and revision %d; etcd has forgotten what is there: %s. Every process takes its view of the"
                 " cluster anew",
                 *(store.count, store.listing.revision, seen.pulse, seen.revision),
                 ", ".join(sorted(forgotten)) or "none",
@@ -217,7 +222,8 @@ class RestoreGuard:
         pulse = next((item for item in listing.items if item.key == PULSE_KEY), None)
         restored = await self._metadata.get(RESTORED_KEY)
         contradicts = any(item.mod_revision < known.get(item.key, 0) for item in listing.items)
-        store = _Store(listing, pulse, restored, contradicts, self._seen.forgotten)
+        lost = frozenset(self._view.lost_topics(listing)) if thorough else frozenset[str]()
+        store = _Store(listing, pulse, restored, contradicts, lost, self._seen.forgotten)
         if self._has_begun:
             return store
         pulses_missed = store.count - self._seen.pulse if self._seen.revision else math.inf

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from oncelog.errors import NotControllerError, StaleBrokerEpochError, StorageError
+from oncelog.errors import LeaderNotAvailableError, NotControllerError, StaleBrokerEpochError, StorageError
 from oncelog.types import BrokerRef, PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
@@ -31,7 +31,9 @@ class Peer:
             is_controller=True, suspect=self.suspects.append, signpost=SimpleNamespace(controller=lambda: "broker-2:1")
         )
         cluster: Any = SimpleNamespace(
-            view=SimpleNamespace(controller=None),
+            view=SimpleNamespace(
+                controller=None, restored_at=lambda: 40, on_doubt=lambda: self.during.append("is in doubt")
+            ),
             me=lambda: ME,
             contacts=SimpleNamespace(opinion=lambda _ref: self.hears),
         )
@@ -84,6 +86,23 @@ def test_the_logs_that_etcd_does_not_know_are_told_when_they_are_asked_for() -> 
         reply, _ = await Peer().service.replica_status(request, b"")
         assert [(one.topic_id, one.partition) for one in reply.kept.partitions] == [("b" * 32, 4)]
         assert list(reply.kept.brokers_seen) == [1, 2]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("restored_at", [0, 41, 39])
+def test_a_controller_that_knows_of_another_restore_is_told_nothing(restored_at: int) -> None:
+    async def main() -> None:
+        peer = Peer()
+        request = pb.ReplicaStatusRequest(
+            broker=types_pb2.BrokerRef(broker_id=1, incarnation=7), kept_logs=True, restored_at=restored_at
+        )
+        with pytest.raises(LeaderNotAvailableError):
+            await peer.service.replica_status(request, b"")
+        assert peer.during == ["is in doubt"]
+        request.restored_at = 40
+        reply, _ = await peer.service.replica_status(request, b"")
+        assert reply.HasField("kept")
 
     asyncio.run(main())
 

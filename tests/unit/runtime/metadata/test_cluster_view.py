@@ -20,8 +20,10 @@ from oncelog_runtime.metadata.cluster_keys import (
     Reassignment,
     broker_key,
     decommission_key,
+    deleted_topic_key,
     partition_key,
     reassignment_key,
+    topic_key,
 )
 from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.ports import Change, KeyValue, Listing
@@ -166,3 +168,23 @@ def test_a_value_that_makes_no_sense_harms_nobody_else() -> None:
     )
     assert (view.broker_drain, dict(view.reassignments), view.decommissioned) == (None, {}, {})
     assert view.partitions[WHERE].value == state
+
+
+def test_a_listing_that_lacks_a_topic_is_not_believed_unless_it_has_its_tombstone() -> None:
+    """A backup of seconds ago, whose revision was raised, shows in nothing else."""
+    topic = cluster_keys.Topic("work", "a" * 32, 1, 3)
+    known = KeyValue(topic_key("work"), topic.encode(), 7)
+    doubts: list[int] = []
+    view = ClusterView()
+    view.on_doubt = lambda: doubts.append(1)
+    view.listed(Listing((OWN_KEY, known), 8))
+    lacking, deleted = (
+        Listing((OWN_KEY,), 9),
+        KeyValue(deleted_topic_key("a" * 32), b'{"deleted_ms":1,"name":"work"}', 9),
+    )
+    assert view.lost_topics(lacking) == ["work"]
+    assert view.lost_topics(Listing((OWN_KEY,), 6)) == [], "it is newer than that listing"
+    view.listed(lacking)
+    assert (doubts, "work" in view.topics) == ([1], True)
+    view.listed(Listing((OWN_KEY, deleted), 9))
+    assert (doubts, "work" in view.topics) == ([1], False)

@@ -12,9 +12,11 @@ from oncelog_runtime.metadata.cluster_keys import (
     PULSE_KEY,
     RESTORED_KEY,
     Broker,
+    Partition,
     Topic,
     broker_key,
     decommission_key,
+    partition_key,
     shard_epoch_key,
     topic_key,
 )
@@ -187,6 +189,38 @@ def test_brokers_that_were_seen_are_known_after_a_restart_and_a_restore_until_th
             assert node.guard.brokers_seen == {1, 3}, "1 is there"
         async with Node(world, "n", disk).running() as node:
             assert node.guard.brokers_seen == {1, 3}
+
+    run(scenario)
+
+
+def test_a_decommissioned_broker_that_still_has_replicas_is_known_on() -> None:
+    async def scenario(world: SimWorld) -> None:
+        async with Node(world, "n").running() as node:
+            for broker_id in (1, 2):
+                world.metadata.commit((), (Put(broker_key(broker_id), Broker("a:1", "a:1", "n").encode()),), ())
+            partition = Partition("old", (2,), None, 3, ()).encode()
+            world.metadata.commit((), (Put(partition_key(OLD.topic_id, 0), partition),), ())
+            world.metadata.commit((), (), (broker_key(1), broker_key(2)))
+            for broker_id in (1, 2):
+                world.metadata.commit((), (Put(decommission_key(broker_id), b"{}"),), ())
+                world.metadata.commit((), (), (decommission_key(broker_id),))
+            await asyncio.sleep(1)
+            assert node.guard.brokers_seen == {2}
+
+    run(scenario)
+
+
+def test_a_topic_that_etcd_lacks_proves_a_restore_though_its_revision_was_raised_and_no_pulse_passed() -> None:
+    async def scenario(world: SimWorld) -> None:
+        async with Node(world, "n").running() as node:
+            backup = world.metadata.snapshot()
+            world.metadata.commit((), (put(NEW),), ())
+            await asyncio.sleep(1)
+            world.metadata.restore(backup, 1_000_000)
+            await asyncio.sleep(1)
+            assert (node.guard.restores, NEW.name in node.view.topics) == (1, False)
+            await asyncio.sleep(2 * PULSE_S)
+            assert node.guard.restores == 1, "said once"
 
     run(scenario)
 

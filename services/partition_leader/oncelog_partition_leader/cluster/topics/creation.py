@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Final
@@ -58,6 +58,11 @@ class TopicCreation:
     def new_id(self) -> str:
         """Returns an id that no topic has had."""
         return f"{self._random.getrandbits(128):032x}"
+
+    def id_among(self, ids: Sequence[str]) -> str:
+        """Returns that one of these ids of which a broker keeps logs, or the first."""
+        kept = self._kept().of_topics(ids)
+        return next((one for one in ids if one in kept), ids[0])
 
     def check_room(self, topic: Topic, numbers: range) -> None:
         """Raises `PolicyViolationError` unless every broker has room for its share of these new partitions."""

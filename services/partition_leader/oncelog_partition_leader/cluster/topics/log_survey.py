@@ -1,7 +1,9 @@
 """Asks every broker, after a restore of etcd, which logs it keeps of which etcd does not know.
 
-Rule 1: an answer counts when it comes from an incarnation that registered after the restore: the broker has noticed it then.
-Rule 2: questions run beside the controller's task. A broker is asked once in each incarnation, and again until it answers.
+Rule 1: an answer counts when it comes from an incarnation that registered after the restore, and knows of it: a broker whose
+        lease the restored etcd does not have registers before it has noticed why, and then refuses (`restored_at`).
+Rule 2: questions run beside the controller's task, and beside each other: one that is slow holds up no other. A broker is
+        asked once in each incarnation, and again until it answers.
 Rule 3: when every member has answered, and what they keep has been made again, `<root>/logs_told` is written. From then on
         a waiting topic that etcd does not know is taken for one without logs, unless a broker that was not known brings one.
 """
@@ -54,6 +56,8 @@ class LogSurvey:
         self._answers: dict[BrokerRef, frozenset[PartitionId]] = {}
         self._seen: set[int] = set()
         """The brokers that those which have answered have ever seen registered."""
+        self._asked: set[BrokerRef] = set()
+        """Those that have a question and have not answered it yet."""
         self._is_asking = False
 
     def look(self) -> None:
@@ -94,30 +98,37 @@ class LogSurvey:
         if not self._restored_at:
             return []
         live = [BrokerRef(broker_id, incarnation) for broker_id, incarnation in self._view.live().items()]
-        return [ref for ref in live if ref.incarnation > self._restored_at and ref not in self._answers]
+        left = [ref for ref in live if ref not in self._answers and ref not in self._asked]
+        return [ref for ref in left if ref.incarnation > self._restored_at]
 
     async def _ask_all(self) -> None:
         """Asks until all have answered that are registered, and none is early any more. `look` begins it again."""
-        pause_s, was_early = _AGAIN_S, self._early_ms > 0
+        pause_s, was_early = _AGAIN_S, False
         try:
-            while (due := self._due()) or self._early_ms:
-                await asyncio.gather(*(self._ask(ref, self._restored_at) for ref in due))
-                await asyncio.sleep(pause_s if self._due() else min(pause_s, self._early_ms / 1000))
-                pause_s = min(pause_s * 1.5, _AGAIN_MAX_S)
+            while (due := self._due()) or self._asked or self._early_ms or was_early:
                 if was_early and not self._early_ms:
-                    was_early = False
                     self._told()
-            if was_early:
-                self._told()
+                was_early = self._early_ms > 0  # once more, if etcd was restored again
+                for ref in due:
+                    self._asked.add(ref)
+                    self._tasks.spawn(self._ask_one(ref, self._restored_at), f"log-survey-{ref.broker_id}")
+                await asyncio.sleep(min(pause_s, self._early_ms / 1000 or pause_s))
+                pause_s = min(pause_s * 1.5, _AGAIN_MAX_S)
         finally:
             self._is_asking = False
+
+    async def _ask_one(self, ref: BrokerRef, restored_at: int) -> None:
+        try:
+            await self._ask(ref, restored_at)
+        finally:
+            self._asked.discard(ref)
 
     async def _ask(self, ref: BrokerRef, restored_at: int) -> None:
         address = self._view.address_of(ref.broker_id)
         if address is None:
             return
         broker = types_pb2.BrokerRef(broker_id=ref.broker_id, incarnation=ref.incarnation)
-        request = pb.ReplicaStatusRequest(broker=broker, kept_logs=True)
+        request = pb.ReplicaStatusRequest(broker=broker, kept_logs=True, restored_at=restored_at)
         try:
             reply, _ = await methods.REPLICA_STATUS.call(self._transport, address, request, self._timeout_ms)
         except OncelogError as error:

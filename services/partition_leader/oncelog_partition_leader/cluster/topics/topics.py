@@ -7,6 +7,8 @@ Rule 2: everything is checked before anything is written, and each refusal has i
 Rule 3: a call to create a topic determines the topic's id by its nonce, and the id of a deleted topic is never used again: so
         a copy of the call creates nothing, whenever it comes (of a call that was refused: within ten minutes). A call to
         delete or alter a topic names its id.
+Rule 4: after a restore of etcd a call gives another id, unless brokers keep logs under the one before: these may be away. A
+        topic without logs under their id would have them moved to the trash.
 """
 
 from __future__ import annotations
@@ -88,18 +90,19 @@ class Topics:
             raise InvalidTopicError("names that begin with __ are the cluster's own", topic=name)
         if len(nonce) > _NONCE_MAX:
             raise InvalidRequestError("a nonce is too long", limit=_NONCE_MAX)
-        topic_id = _id_of_call(name, nonce) if nonce else self._creation.new_id()
         existing = self._view.topics.get(name)
+        ids = self._ids_of_call(name, nonce, existing)
         if existing is not None:
-            if existing.value.topic_id == topic_id:
+            if existing.value.topic_id in ids:
                 return existing.value, True
-            if nonce:
-                await self._never_create(topic_id)
+            for one in ids:
+                await self._never_create(one)
             if if_not_exists:
                 return existing.value, False
             raise TopicExistsError(f"the topic {name} exists", topic=name)
-        if topic_id in self._view.deleted_topics:
+        if any(one in self._view.deleted_topics for one in ids):
             raise UnknownTopicError("what this call was about is over: make a new call to create a topic", topic=name)
+        topic_id = self._creation.id_among(ids) if nonce else self._creation.new_id()
         if not 1 <= partitions <= self._config.partitions_max:
             raise InvalidPartitionsError(f"1 to {self._config.partitions_max} partitions", partitions=partitions)
         factor = self._factor(replication_factor)
@@ -119,6 +122,11 @@ class Topics:
         self._creation.check_room(topic, range(topic.partitions))
         self._charge(topic.partitions)
         return await self._creation.create(topic), True
+
+    def _ids_of_call(self, name: str, nonce: str, existing: Versioned[Topic] | None) -> list[str]:
+        """Returns the ids that a call may have given the topic, before restores of etcd and since; none without a nonce."""
+        restores = [self._view.restored_at(), 0, existing.value.made_after if existing is not None else 0]
+        return [_id_of_call(name, nonce, restored_at) for restored_at in dict.fromkeys(restores)] if nonce else []
 
     async def _never_create(self, topic_id: str) -> None:
         """Marks an id as deleted, since its call found another topic: a late copy must not create one after that is deleted."""
@@ -257,6 +265,7 @@ class Topics:
         )
 
 
-def _id_of_call(name: str, nonce: str) -> str:
-    """Returns the id of the topic that a call creates: the same for each copy of the call."""
-    return hashlib.sha256(f"{name}/{nonce}".encode()).hexdigest()[:32]
+def _id_of_call(name: str, nonce: str, restored_at: int) -> str:
+    """Returns the id of the topic that a call creates: the same for each copy of the call, until etcd is restored (rule 4)."""
+    since = f"/{restored_at}" if restored_at else ""
+    return hashlib.sha256(f"{name}/{nonce}{since}".encode()).hexdigest()[:32]

@@ -232,10 +232,7 @@ def elect_restored(
         return None
     equal = tuple(now for now, state in told if state.log == best)
     winner = _preferred(partition, equal, avoid)
-    replicas = partition.replicas
-    if is_guess(partition) and 0 < replicas_max < len(replicas):
-        far = sorted(replicas, key=lambda broker_id: answers[broker_id][1].log, reverse=True)
-        replicas = (winner.broker_id, *(broker_id for broker_id in far if broker_id != winner.broker_id))[:replicas_max]
+    replicas = _kept_replicas(partition, winner, answers, replicas_max)
     return replace(
         partition,
         replicas=replicas,
@@ -245,6 +242,16 @@ def elect_restored(
         eligible=(),
         last_known_leader=partition.leader,
     )
+
+
+def _kept_replicas(partition: Partition, leader: BrokerRef, answers: Answers, replicas_max: int) -> tuple[int, ...]:
+    """Returns the replicas of a partition under this leader: of a guess that names too many, those with the greatest logs."""
+    replicas = partition.replicas
+    if not (is_guess(partition) and 0 < replicas_max < len(replicas)):
+        return replicas
+    logs = {broker_id: state.log for broker_id, (_, state) in answers.items()}
+    far = sorted(replicas, key=lambda broker_id: logs.get(broker_id, EMPTY), reverse=True)
+    return (leader.broker_id, *(broker_id for broker_id in far if broker_id != leader.broker_id))[:replicas_max]
 
 
 def _was_never_more(partition: Partition, now: BrokerRef, state: ReplicaState) -> bool:
@@ -258,11 +265,15 @@ def silent(partition: Partition, answers: Answers) -> Refs:
     return tuple(ref for ref in holders(partition) if ref.broker_id not in answers)
 
 
-def elect_unclean(partition: Partition, to: BrokerRef, answers: Answers) -> Partition:
-    """Makes a replica leader on an operator's request (unclean election): records that only the others had are lost."""
+def elect_unclean(partition: Partition, to: BrokerRef, answers: Answers, replicas_max: int = 0) -> Partition:
+    """Makes a replica leader on an operator's request (unclean election): records that only the others had are lost.
+
+    `replicas_max`: see `elect_restored`.
+    """
     epoch = max((state.epoch for _, state in answers.values()), default=-1)
     return replace(
         partition,
+        replicas=_kept_replicas(partition, to, answers, replicas_max),
         leader=to,
         leader_epoch=max(partition.leader_epoch, epoch) + 1,
         isr=(to,),

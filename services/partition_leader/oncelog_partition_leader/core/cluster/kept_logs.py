@@ -4,9 +4,9 @@ Theory of operation: after a restore every broker is asked which logs it keeps o
 is made again goes to the brokers that keep its logs; one that is known has them as replicas too (`found_elsewhere`). Then all
 replicas are asked, and the longest log leads (`elect_restored`).
 
-Rule 1: a partition is made when as many logs of it are known as it has replicas, or when every member has answered. A member
-        is a broker that is registered; or that etcd names as a replica of anything, or that one that answers has ever seen
-        registered, and that was not decommissioned.
+Rule 1: a partition is made when every member has answered: as many logs as it has replicas may be old ones, of brokers that
+        it was moved away from. A member is a broker that is registered; or that etcd names as a replica of anything, or that
+        one that answers has ever seen registered, and that was not decommissioned.
 Rule 2: all brokers that keep a log become replicas, also when these are more than the topic has; others fill up the number.
 Rule 3: for a partition that etcd knows, those must have answered that are registered. One that is away holds up only the
         partitions of which it is a replica, as ever: after a restore most brokers are there, and a few partitions were moved.
@@ -45,7 +45,7 @@ class KeptLogs:
         `planned`: where it would be made if it had none, the preferred leader first.
         """
         keepers = self.keepers(partition)
-        if self.is_early or (self.missing and len(keepers) < len(planned)):
+        if self.is_early or self.missing:
             return None
         kept = [broker_id for broker_id in planned if broker_id in keepers]
         kept += [broker_id for broker_id in keepers if broker_id not in kept]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
@@ -24,7 +25,8 @@ from tests.unit.partition_leader.cluster_place import Place
 class Making:
     """The topics of a cluster. `charged`: partitions that were made or removed for a caller. `kept`: broker id -> the
     partitions of which it says that it keeps a log; a broker that is not there does not answer. `older`: the brokers of an
-    older version, which do not know the question. `seen`: the brokers that each has seen registered.
+    older version, which do not know the question. `seen`: the brokers that each has seen registered. `slow_s`: how long a
+    broker takes to answer.
     """
 
     def __init__(self, place: Place, **config: Any) -> None:
@@ -34,6 +36,7 @@ class Making:
         self.kept: dict[int, list[PartitionId]] = {}
         self.older: set[int] = set()
         self.seen: set[int] = set()
+        self.slow_s: dict[int, float] = {}
         options = BrokerConfig(node_id=0, **config)
         self.survey = LogSurvey(place.view, place.transport, place.clock, place.tasks, 1_000, self._changed)
         creation = TopicCreation(place.view, Random(3), place.commit, self._changed, self.survey.result)
@@ -50,7 +53,8 @@ class Making:
     def _status(self, broker_id: int) -> Any:
         async def status(request: pb.ReplicaStatusRequest, _payload: Buffer) -> tuple[pb.ReplicaStatusReply, Buffer]:
             assert (request.broker.broker_id, request.broker.incarnation) == self.place.ref(broker_id)
-            assert request.kept_logs
+            assert (request.kept_logs, request.restored_at) == (True, self.place.view.restored_at())
+            await asyncio.sleep(self.slow_s.get(broker_id, 0))
             if broker_id not in self.kept:
                 raise errors.RequestTimedOutError()
             reply = pb.ReplicaStatusReply()

@@ -151,3 +151,32 @@ def test_the_end_of_the_first_seconds_is_told_though_a_broker_does_not_answer() 
         assert making.changes == told + 1
 
     run(scenario)
+
+
+def test_the_end_of_the_first_seconds_after_another_restore_is_told_though_questions_go_on() -> None:
+    async def scenario(making: Making) -> None:
+        await making.restore()
+        making.kept = {0: [], 1: []}
+        await look(making, 5)
+        await making.restore()
+        making.kept[2] = []
+        await look(making, 2.5)
+        told = making.changes
+        assert making.survey.result().missing == frozenset()
+        await asyncio.sleep(1)
+        assert making.changes == told + 1
+
+    run(scenario)
+
+
+def test_a_broker_that_is_slow_to_answer_holds_up_no_question_to_another() -> None:
+    async def scenario(making: Making) -> None:
+        await making.restore(brokers=2)
+        making.kept, making.slow_s = {0: [], 1: [], 2: []}, {0: 20}
+        await look(making)
+        await making.place.register(2)
+        await look(making)
+        assert set(making.survey.result().answers) == {1, 2}
+        assert asked(making).count("broker-0:9092") == 1, "it is asked once at a time"
+
+    run(scenario)

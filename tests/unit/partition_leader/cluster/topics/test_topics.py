@@ -10,7 +10,7 @@ import pytest
 from oncelog import errors
 from oncelog.types import PartitionId
 from oncelog_runtime.metadata import cluster_keys
-from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS
+from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS, partition_key, topic_key
 from oncelog_runtime.metadata.waiting_topics import waiting_topic_id
 from tests.unit.partition_leader.cluster.topics.making import Making, run
 
@@ -91,6 +91,48 @@ def test_a_copy_of_a_call_makes_nothing_whenever_it_comes() -> None:
             await making.create(nonce="a")
         again, _ = await making.create(nonce="b")
         assert again.topic_id != first.topic_id
+
+    run(scenario)
+
+
+def test_a_copy_of_a_call_gives_another_id_after_a_restore_unless_logs_are_kept_under_the_first() -> None:
+    """Brokers with these logs may be away: they would be taken for logs of a topic that was moved."""
+
+    async def scenario(making: Making) -> None:
+        first, _ = await making.create(nonce="a")
+        kept, _ = await making.create("kept", nonce="k")
+        assert (first.made_after, kept.made_after) == (0, 0)
+        lost = [
+            topic_key("t"),
+            topic_key("kept"),
+            *map(partition_key, *zip(*making.place.view.partitions, strict=True)),
+        ]
+        await making.restore(*lost)
+        making.kept = {0: [PartitionId(kept.topic_id, 0)], 1: []}
+        making.survey.look()
+        await asyncio.sleep(1)
+        again, _ = await making.create(nonce="a")
+        assert again.topic_id != first.topic_id
+        assert again.made_after == making.place.view.restored_at()
+        assert await making.create(nonce="a") == (again, True)
+        await making.restore()
+        assert await making.create(nonce="a") == (again, True), "it was made after the restore before"
+        await making.topics.delete("t", again.topic_id)
+        made_again, _ = await making.create("kept", nonce="k")
+        assert made_again.topic_id != kept.topic_id, "nobody has told since the last restore"
+
+    run(scenario)
+
+
+def test_a_copy_of_a_call_gives_the_first_id_when_brokers_keep_its_logs() -> None:
+    async def scenario(making: Making) -> None:
+        first, _ = await making.create(nonce="a")
+        await making.restore(topic_key("t"), *(partition_key(*one) for one in making.place.view.partitions))
+        making.kept = {0: [PartitionId(first.topic_id, 0)], 1: [], 2: []}
+        making.survey.look()
+        await asyncio.sleep(1)
+        again, _ = await making.create(nonce="a")
+        assert (again.topic_id, again.made_after) == (first.topic_id, 0)
 
     run(scenario)
 

@@ -352,6 +352,16 @@ def test_of_a_guess_with_too_many_replicas_those_with_the_greatest_logs_stay() -
     assert as_it_is.replicas == guess.replicas, "so many were asked for by an operator"
 
 
+def test_an_unclean_election_of_a_guess_keeps_as_many_replicas_as_the_topic_has() -> None:
+    guess = found_elsewhere(partition(A, A, B, C, epoch=2), (4, 5, 6))
+    assert guess is not None
+    answers = {n: said(BrokerRef(n, 100 + n), 4, end)[n] for n, end in {4: 5, 5: 20, 6: 95}.items()}
+    chosen = answers[4][0]
+    assert elect_unclean(guess, chosen, answers, 3).replicas == (4, 6, 5), "those that do not answer come last"
+    assert elect_unclean(guess, chosen, answers).replicas == guess.replicas
+    assert elect_unclean(replace(guess, leader_epoch=2), chosen, answers, 3).replicas == guess.replicas
+
+
 def test_an_operator_may_choose_whoever_answers() -> None:
     answers = {**said(C2, 3, 50, intact_since=93), **said(B2, 9, 10, intact_since=92)}
     elected = elect_unclean(partition(A, A, eligible=(B,)), C2, answers)

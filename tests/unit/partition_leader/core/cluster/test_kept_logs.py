@@ -1,4 +1,4 @@
-"""A partition that may have logs is made where they lie, and not before all are known or every member has answered."""
+"""A partition that may have logs is made where they lie, and not before every member has answered."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def kept(keepers: tuple[int, ...], missing: frozenset[int] = NO_ONE) -> KeptLogs
         ((4, 5), NO_ONE, (4, 5, 2)),  # others fill up the number
         ((3, 4, 5), NO_ONE, (3, 4, 5)),
         ((0, 3, 4, 5), NO_ONE, (0, 3, 4, 5)),  # all are asked, also when these are more
-        ((3, 4, 5), frozenset({1}), (3, 4, 5)),  # all its logs are known
-        ((4, 5), frozenset({1}), None),  # 1 may keep the third
+        ((3, 4, 5), frozenset({1}), None),  # these may be old ones, and 1 may have the newest
+        ((4, 5), frozenset({1}), None),
         ((), frozenset({1}), None),
     ],
 )
