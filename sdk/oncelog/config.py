@@ -473,6 +473,9 @@ def check_channel_options(options: Mapping[str, object]) -> None:
                 raise ConfigError(f"`{name}` is {value!r}, and must be {'text' if bounds is str else 'true or false'}")
         elif type(value) is not int or not bounds[0] <= value <= bounds[1]:
             raise ConfigError(f"`{name}` is {value!r}, and must be {bounds[0]} to {bounds[1]}")
+    pause, longest = options.get("retry_backoff_ms"), options.get("retry_backoff_max_ms")
+    if isinstance(pause, int) and isinstance(longest, int) and longest < pause:
+        raise ConfigError(f"`retry_backoff_max_ms` is {longest}, and must be at least `retry_backoff_ms`, {pause}")
 
 
 def start_time_ms(start: str | int) -> int:

@@ -436,7 +436,8 @@ class Admin(Wrapper[AsyncAdmin]):
         partition.
 
         `partition`: only of this one; `worker_id`: only those that it holds; `min_idle_ms`: only those that were delivered
-        at least so long ago. Raises `UnknownChannelError`, and why a leader did not answer. Redis: XPENDING.
+        at least so long ago. Raises `UnknownChannelError`, `ConfigError` for a number out of its range, `InvalidRequestError`
+        for a name that no worker has, and why a leader did not answer. Redis: XPENDING.
         """
         return self._run(
             self._inner.pending(
@@ -465,8 +466,11 @@ class Admin(Wrapper[AsyncAdmin]):
         """Takes records from the workers that hold them, and does with them what `then` says. Returns which it took.
 
         "release": they come again at once; "ack": they are done; "reject": they are dead, with the `reason`. `offsets`:
-        these; none = whatever was delivered at least `min_idle_ms` ago, 1 to 1,000 records at most.
-        Raises `UnknownChannelError`, `ConfigError`. A worker takes records over for itself with `Worker.claim`. Redis: XCLAIM.
+        these, whether a worker holds them or they wait to come again; none = what workers hold, delivered at least
+        `min_idle_ms` ago. In any case 1 to `max_records` of them, which is 1 to 1,000. A claim is a delivery: a record that was
+        never delivered is not taken, nor one in its last delivery (`max_deliveries`), which is dead when that ends.
+        Raises `UnknownChannelError`, `ConfigError`, and `InvalidRequestError` for a long reason, before it takes anything. A
+        worker takes records over for itself with `Worker.claim`. Redis: XCLAIM.
         """
         return self._run(
             self._inner.claim(

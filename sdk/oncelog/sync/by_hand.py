@@ -201,7 +201,7 @@ class TransactionBase(WritesDelayed[AsyncTransaction[Key, Value], Key, Value]):
     def ack(self, messages: ChannelMessage | Iterable[ChannelMessage]) -> None:
         """Acknowledges messages of a channel's worker with this transaction. See `oncelog.Transaction.ack`."""
         chosen = [messages] if isinstance(messages, ChannelMessage) else messages
-        self._run(self._inner.ack([message._inner for message in chosen]))
+        self._run(self._inner.ack(_inner_of(chosen)))
 
 
 class ProducerBase(WritesDelayed[AsyncProducer[Key, Value], Key, Value]):
@@ -358,6 +358,15 @@ class ChannelMessage(Wrapper[AsyncChannelMessage[K, V]], Generic[K, V]):
         return repr(self._inner)
 
 
+def _inner_of(messages: Iterable[ChannelMessage]) -> list[AsyncChannelMessage]:
+    """The messages in the event loop. Raises `TypeError` for what is no message."""
+    found = [*messages]
+    for message in found:
+        if not isinstance(message, ChannelMessage):
+            raise TypeError(f"a worker settles the messages that it handed out, not a {type(message).__name__}")
+    return [message._inner for message in found]
+
+
 class WorkerBase(Wrapper[AsyncWorker[K, V]], Generic[K, V]):
     """How a worker is made, and what it hands out and takes back."""
 
@@ -403,11 +412,11 @@ class WorkerBase(Wrapper[AsyncWorker[K, V]], Generic[K, V]):
 
     def ack(self, messages: Iterable[ChannelMessage]) -> None:
         """Acknowledges all of them, in one call for each broker. See `oncelog.Worker.ack`."""
-        self._run(self._inner.ack([message._inner for message in messages]))
+        self._run(self._inner.ack(_inner_of(messages)))
 
     def nack(self, messages: Iterable[ChannelMessage], delay_ms: int | None = None) -> None:
         """Gives all of them back. See `oncelog.Worker.nack`."""
-        self._run(self._inner.nack([message._inner for message in messages], delay_ms))
+        self._run(self._inner.nack(_inner_of(messages), delay_ms))
 
 
 class LogWork(Wrapper[AsyncLogWork]):

@@ -6,6 +6,8 @@ import argparse
 from typing import TYPE_CHECKING, Any, Final
 
 from oncelog.config import CHANNEL_OPTIONS
+from oncelog.core.work.bounds import CLAIMED_MAX, PENDING_MAX
+from oncelog.core.work.settlements import REASON_CHARACTERS_MAX
 from oncelog_cli.cluster.channel_rows import (
     DESCRIBE_COLUMNS,
     DESCRIBE_WIDE,
@@ -24,6 +26,7 @@ from oncelog_cli.terminal.argument_types import (
     confirm,
     id_of,
     milliseconds,
+    number_of,
     options_of,
     place_of,
 )
@@ -46,7 +49,9 @@ _DESCRIBE_WORDS: Final = (
 _CLAIM_WORDS: Final = (
     "Takes records from the workers that hold them: for a worker that is stuck and does not die. Without --offset it takes\n"
     "what was delivered at least --min-idle ago. Then they come again at once, to whichever worker is free; with --then ack\n"
-    "they are done, and with --then reject dead. The worker that held them is told with its next word about them."
+    "they are done, and with --then reject dead. The worker that held them is told with its next word about them.\n"
+    "A claim is a delivery, so it takes no record that was never delivered, and none in its last delivery (max_deliveries):\n"
+    "that one is dead as soon as its time or its worker ends."
 )
 _SEEK_WORDS: Final = (
     "Everything before that place is done, everything from there on comes, also what was settled before. Places: start, end,\n"
@@ -126,8 +131,16 @@ def _add_repairs(noun: Noun) -> None:
     pending.add_argument("--partition", "-p", type=id_of, help="only of this one")
     pending.add_argument("--worker", default="", metavar="ID", help="only those that it holds")
     _add_idle(pending)
-    pending.add_argument("--from-offset", type=int, default=0, metavar="OFFSET", help="only from this offset on")
-    pending.add_argument("--num", "-n", type=id_of, default=100, help="at most so many of a partition (default 100)")
+    pending.add_argument(
+        "--from-offset", type=number_of(0), default=0, metavar="OFFSET", help="only from this offset on"
+    )
+    pending.add_argument(
+        "--num",
+        "-n",
+        type=number_of(1, PENDING_MAX),
+        default=100,
+        help="at most so many of a partition (default 100, up to 10000)",
+    )
     claim = noun.verb(
         "claim",
         _claim,
@@ -140,11 +153,15 @@ def _add_repairs(noun: Noun) -> None:
     )
     _add_name(claim)
     claim.add_argument("--partition", "-p", type=id_of, required=True, help="of this one")
-    claim.add_argument("--offset", "-o", type=int, action="append", default=[], help="this record; may be repeated")
+    claim.add_argument(
+        "--offset", "-o", type=number_of(0), action="append", default=[], help="this record; may be repeated"
+    )
     _add_idle(claim)
-    claim.add_argument("--num", "-n", type=id_of, default=100, help="at most so many (default 100, up to 1000)")
+    claim.add_argument(
+        "--num", "-n", type=number_of(1, CLAIMED_MAX), default=100, help="at most so many (default 100, up to 1000)"
+    )
     claim.add_argument("--then", choices=("release", "ack", "reject"), default="release", help="default release")
-    claim.add_argument("--reason", default="", help="with --then reject: for the dead letter")
+    claim.add_argument("--reason", default="", help="with --then reject: for the dead letter, at most 1024 characters")
     seek = noun.verb(
         "seek",
         _seek,
@@ -311,6 +328,8 @@ def _pending(args: argparse.Namespace, printer: Printer) -> int:
 def _claim(args: argparse.Namespace, printer: Printer) -> int:
     if args.reason and args.then != "reject":
         raise UsageError("--reason goes with --then reject")
+    if len(args.reason) > REASON_CHARACTERS_MAX:
+        raise UsageError(f"a reason has at most {REASON_CHARACTERS_MAX} characters, not {len(args.reason)}")
 
     async def run(client: Client) -> int:
         found = await client.admin.claim(

@@ -43,6 +43,10 @@ _SUMMED: Final = (
 DESCRIBE_COLUMNS: Final = ("partition", "settled_before", "end_offset", "depth", "in_flight", "redelivered", "dead")
 DESCRIBE_WIDE: Final = ("in_transaction", "waiting", "delivered", "acknowledged", "leader_epoch", "error")
 PENDING_COLUMNS: Final = ("partition", "offset", "worker_id", "idle_ms", "deliveries", "due_ms", "in_transaction")
+_NOTHING_CLAIMED: Final = (
+    "no record was claimed: a claim takes what was delivered and is not settled, but nothing that is in its last delivery\n"
+    "(max_deliveries), which is dead when that ends"
+)
 _STARTS: Final = {-1: "latest", -2: "earliest"}
 
 
@@ -102,4 +106,4 @@ def told_claim(found: Sequence[ClaimedMessages], then: str) -> str:
     """Says how many records were claimed, and what `then` did with them."""
     count = sum(item.last_offset - item.first_offset + 1 for item in found)
     words = {"release": "come again at once", "ack": "are done", "reject": "are dead"}[then]
-    return f"{count} records were claimed, and {words}" if count else "no record was claimed"
+    return f"{count} records were claimed, and {words}" if count else _NOTHING_CLAIMED

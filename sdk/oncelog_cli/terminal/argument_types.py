@@ -9,7 +9,7 @@ import argparse
 import datetime
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,7 +21,7 @@ class UsageError(Exception):
 _ID_MAX: Final = (1 << 31) - 1
 _OFFSET_MAX: Final = (1 << 63) - 1
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_SPAN: Final = re.compile(r"(\d+)(ms|s|m|h|d)")
+_SPAN: Final = re.compile(r"([0-9]{1,19})(ms|s|m|h|d)")
 _SIZE: Final = re.compile(r"([0-9]{1,19})([A-Za-z]*)")
 _UNITS_BYTES: Final = {
     "": 1, "K": 1 << 10, "KIB": 1 << 10, "M": 1 << 20, "MIB": 1 << 20, "G": 1 << 30, "GIB": 1 << 30, "T": 1 << 40,
@@ -57,22 +57,45 @@ def txn_no_of(text: str) -> int:
     return int(text)
 
 
+def number_of(lowest: int, highest: int = _OFFSET_MAX) -> Callable[[str], int]:
+    """Returns a function for argparse that reads a number within these bounds; it raises `ArgumentTypeError`."""
+
+    def read(text: str) -> int:
+        if not re.fullmatch(r"[0-9]{1,19}", text) or not lowest <= int(text) <= highest:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {lowest} to {highest}")
+        return int(text)
+
+    return read
+
+
 def span_ms(text: str) -> int:
     """`90s`, `1h30m`, `500ms`. For argparse: raises `ArgumentTypeError`."""
+    found = _span_ms(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a span of time; write 90s, 20m or 1h30m")
+    return _no_longer_than_fits(text, found)
+
+
+def _span_ms(text: str) -> int | None:
+    """None: it is no span of time."""
     parts = _SPAN.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a span of time; write 90s, 20m or 1h30m")
+        return None
     return sum(int(number) * _UNITS_MS[unit] for number, unit in parts)
+
+
+def _no_longer_than_fits(text: str, time_ms: int) -> int:
+    if time_ms > _OFFSET_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is too long: a time has at most {_OFFSET_MAX} milliseconds")
+    return time_ms
 
 
 def milliseconds(text: str) -> int:
     """A span of time, or a number of milliseconds. For argparse: raises `ArgumentTypeError`."""
-    if re.fullmatch(r"[0-9]{1,19}", text):
-        return int(text)
-    try:
-        return span_ms(text)
-    except argparse.ArgumentTypeError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a span of time; write 5s, 1m30s, or milliseconds") from None
+    found = int(text) if re.fullmatch(r"[0-9]{1,19}", text) else _span_ms(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a span of time; write 5s, 1m30s, or milliseconds")
+    return _no_longer_than_fits(text, found)
 
 
 def size_bytes(text: str) -> int:

@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from oncelog.config import ClientConfig, ConsumerConfig, ProducerConfig, addresses, load
+from oncelog.config import (
+    ClientConfig,
+    ConsumerConfig,
+    ProducerConfig,
+    WorkerConfig,
+    addresses,
+    check_channel_options,
+    load,
+)
 from oncelog.errors import ConfigError, InvalidRequiredAcksError
 
 
@@ -154,3 +162,12 @@ def test_tls_options_that_contradict_each_other_are_refused(given: dict[str, Any
 def test_options_that_contradict_each_other(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         ClientConfig(**options)
+
+
+def test_the_longest_pause_of_a_channel_is_no_shorter_than_the_first() -> None:
+    WorkerConfig(retry_backoff_ms=700, retry_backoff_max_ms=700)
+    WorkerConfig(retry_backoff_ms=10_000)  # the channel may have the other one already: the broker compares them
+    short = {"retry_backoff_ms": 10_000, "retry_backoff_max_ms": 5}
+    for refused in (lambda: load(WorkerConfig, short), lambda: check_channel_options(short)):
+        with pytest.raises(ConfigError, match="`retry_backoff_max_ms` is 5, and must be at least `retry_backoff_ms`"):
+            refused()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from oncelog import errors
@@ -26,6 +27,14 @@ from oncelog.client.admin.channel_descriptions import (
 from oncelog.client.routing.metadata import no_partition
 from oncelog.config import CHANNEL_OPTIONS, EARLIEST, LATEST, check_channel_options, start_time_ms
 from oncelog.core.names import check_channel_name, check_topic_name
+from oncelog.core.work.bounds import (
+    CLAIMED_MAX,
+    PARTITION_MAX,
+    PENDING_MAX,
+    check_reason,
+    claimed_offsets,
+    whole_number,
+)
 from oncelog.types import PartitionId
 from oncelog.v1 import channel_pb2 as ch
 from oncelog.wire import methods
@@ -143,17 +152,20 @@ class ChannelAdmin(AdminBase):
         partition.
 
         `partition`: only of this one; `worker_id`: only those that it holds; `min_idle_ms`: only those that were delivered
-        at least so long ago. Raises `UnknownChannelError`, and why a leader did not answer. Redis: XPENDING.
+        at least so long ago. Raises `UnknownChannelError`, `ConfigError` for a number out of its range, `InvalidRequestError`
+        for a name that no worker has, and why a leader did not answer. Redis: XPENDING.
         """
-        known = await self._known(topic, channel)
         request = ch.DescribeChannelRequest(
-            topic_id=known.topic_id,
             channel=channel,
-            max_pending=limit,
-            worker_id=worker_id,
-            min_idle_ms=min_idle_ms,
-            from_offset=from_offset,
+            max_pending=whole_number("limit", limit, 1, PENDING_MAX),
+            worker_id=check_channel_name(worker_id) if worker_id else "",
+            min_idle_ms=whole_number("min_idle_ms", min_idle_ms),
+            from_offset=whole_number("from_offset", from_offset),
         )
+        if partition is not None:
+            partition = whole_number("partition", partition, 0, PARTITION_MAX)
+        known = await self._known(topic, channel)
+        request.topic_id = known.topic_id
         answers = await self._of_leaders(known, request, partition)
         for answer in answers:
             if answer.HasField("error"):
@@ -231,42 +243,45 @@ class ChannelAdmin(AdminBase):
         """Takes records from the workers that hold them, and does with them what `then` says. Returns which it took.
 
         "release": they come again at once; "ack": they are done; "reject": they are dead, with the `reason`. `offsets`:
-        these; none = whatever was delivered at least `min_idle_ms` ago, 1 to 1,000 records at most.
-        Raises `UnknownChannelError`, `ConfigError`. A worker takes records over for itself with `Worker.claim`. Redis: XCLAIM.
+        these, whether a worker holds them or they wait to come again; none = what workers hold, delivered at least
+        `min_idle_ms` ago. In any case 1 to `max_records` of them, which is 1 to 1,000. A claim is a delivery: a record that was
+        never delivered is not taken, nor one in its last delivery (`max_deliveries`), which is dead when that ends.
+        Raises `UnknownChannelError`, `ConfigError`, and `InvalidRequestError` for a long reason, before it takes anything. A
+        worker takes records over for itself with `Worker.claim`. Redis: XCLAIM.
         """
         if then not in _VERDICTS:
-            raise errors.ConfigError(f"`then` is one of {', '.join(_VERDICTS)}", given=then)
-        known = await self._known(topic, channel)
-        await self._numbers(known, partition)
+            raise errors.ConfigError(f"`then` is one of {', '.join(_VERDICTS)}", given=ascii(then)[:66])
+        check_reason(reason)
         request = ch.ClaimRequest(
-            topic_id=known.topic_id,
             channel=channel,
-            channel_id=known.channel_id,
             worker_id=f"admin-{self._context.nonce()}",
-            partition=partition,
-            offsets=list(offsets),
-            min_idle_ms=min_idle_ms,
-            max_records=max_records,
+            partition=whole_number("partition", partition, 0, PARTITION_MAX),
+            offsets=claimed_offsets(offsets),
+            min_idle_ms=whole_number("min_idle_ms", min_idle_ms),
+            max_records=whole_number("max_records", max_records, 1, CLAIMED_MAX),
             names_only=True,
         )
-        where = PartitionId(known.topic_id, partition)
+        known = await self._known(topic, channel)
+        await self._numbers(known, request.partition)
+        request.topic_id, request.channel_id = known.topic_id, known.channel_id
+        where = PartitionId(known.topic_id, request.partition)
         reply = await self._caller.to_leader(where, methods.CLAIM, request)
-        claimed = [ClaimedMessages(i.partition, i.first_offset, i.last_offset, i.delivery) for i in reply.records]
-        if claimed:
+        if reply.records:
             await self._settle_claimed(where, request, reply.records, then, reason)
-        return claimed
+        else:
+            await self._take_leave(where, request)
+        return [ClaimedMessages(i.partition, i.first_offset, i.last_offset, i.delivery) for i in reply.records]
+
+    async def _take_leave(self, where: PartitionId, claim: ch.ClaimRequest) -> None:
+        """Has the leader forget the worker of a claim that took nothing. One that does not answer misses it by itself."""
+        with suppress(errors.OncelogError):
+            await self._caller.to_leader(where, methods.SETTLE, _last_word(claim), _GRACE_MS)
 
     async def _settle_claimed(
         self, where: PartitionId, claim: ch.ClaimRequest, claimed: Iterable[ch.ReceivedRecords], then: str, reason: str
     ) -> None:
         """Settles claimed records. Raises why it could not: then they come again after the deadline of the claim."""
-        request = ch.SettleRequest(
-            topic_id=claim.topic_id,
-            channel=claim.channel,
-            channel_id=claim.channel_id,
-            worker_id=claim.worker_id,
-            leaves=True,
-        )
+        request = _last_word(claim)
         for item in claimed:
             request.items.add(
                 partition=item.partition,
@@ -292,10 +307,11 @@ class ChannelAdmin(AdminBase):
         `UnknownChannelError`, `ConfigError`.
         """
         self._context.home.check()
-        offset = _ENDS.get(to, to) if isinstance(to, str) else to
-        if type(offset) is not int or (to not in _ENDS and offset < 0):
-            raise errors.ConfigError("`to` is earliest, latest, or an offset of 0 or above", given=to)
-        if offset >= 0 and partition is None and timestamp_ms <= 0:
+        offset = _place(to)
+        timestamp_ms = whole_number("timestamp_ms", timestamp_ms)
+        if partition is not None:
+            partition = whole_number("partition", partition, 0, PARTITION_MAX)
+        elif offset >= 0 and timestamp_ms == 0:
             raise errors.ConfigError("an offset is one partition's: name the partition")
         known = await self._known(topic, channel)
         numbers = await self._numbers(known, partition)
@@ -314,6 +330,26 @@ class ChannelAdmin(AdminBase):
         where = PartitionId(known.topic_id, number)
         reply = await self._caller.to_leader(where, methods.SEEK_CHANNEL, request, once=True)
         return reply.offset
+
+
+def _place(to: str | int) -> int:
+    """Where a channel goes on, as requests have it. Raises `ConfigError`."""
+    if isinstance(to, str):
+        if to not in _ENDS:
+            raise errors.ConfigError("`to` is earliest, latest, or an offset of 0 or above", given=ascii(to)[:66])
+        return _ENDS[to]
+    return whole_number("to", to)
+
+
+def _last_word(claim: ch.ClaimRequest) -> ch.SettleRequest:
+    """The settlement with which the worker of a claim leaves."""
+    return ch.SettleRequest(
+        topic_id=claim.topic_id,
+        channel=claim.channel,
+        channel_id=claim.channel_id,
+        worker_id=claim.worker_id,
+        leaves=True,
+    )
 
 
 def _listing(item: ch.Channel) -> ChannelListing:

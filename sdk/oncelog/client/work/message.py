@@ -15,9 +15,10 @@ from typing import Any, Final, Generic, Protocol
 from oncelog.client.consume.fetched_records import ConsumerRecord
 from oncelog.client.home.stays_here import StaysHere
 from oncelog.config import WorkerConfig
+from oncelog.core.work.bounds import check_reason
 from oncelog.core.work.holding import Held
-from oncelog.core.work.settlements import ACK, CHANNEL_PAUSE, NACK_DELAY_MS_MAX, REASON_CHARACTERS_MAX, Said, Verdict
-from oncelog.errors import InvalidDelayError, InvalidRequestError
+from oncelog.core.work.settlements import ACK, CHANNEL_PAUSE, NACK_DELAY_MS_MAX, Said, Verdict
+from oncelog.errors import InvalidDelayError
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.value_types import Deserializer, K, V, fills_up
 
@@ -127,9 +128,7 @@ class ChannelMessage(StaysHere, Generic[K, V]):
         Returns when its letter is written there: from then on it never comes again, whatever fails. Raises as `ack`, and why
         the letter cannot be written (`UnknownTopicError` for a topic that does not exist): then the broker goes on trying.
         """
-        if len(reason) > REASON_CHARACTERS_MAX:
-            raise InvalidRequestError(f"a reason has at most {REASON_CHARACTERS_MAX} characters", given=len(reason))
-        await self._worker._say((self,), Said(Verdict.REJECT, reason=reason))
+        await self._worker._say((self,), Said(Verdict.REJECT, reason=check_reason(reason)))
 
     def __repr__(self) -> str:
         return (

@@ -40,6 +40,7 @@ from oncelog.client.work.settling import Settler
 from oncelog.client.work.touching import Toucher
 from oncelog.config import REJECT, WorkerConfig
 from oncelog.core.names import check_channel_name, check_topic_name
+from oncelog.core.work.bounds import CLAIMED_MAX, PARTITION_MAX, claimed_offsets, whole_number
 from oncelog.core.work.deadlines import ASKING_MS
 from oncelog.core.work.settlements import ACK, REASON_CHARACTERS_MAX, Said, Verdict
 from oncelog.trace import tracing
@@ -244,7 +245,8 @@ class Worker(StaysHere, Generic[K, V]):
             _ = (message.key, message.value)
         except Exception as error:
             self.undecodable_count += 1
-            reason = f"undecodable: {type(error).__name__}: {error}"[:REASON_CHARACTERS_MAX]
+            text = f"undecodable: {type(error).__name__}: {error}"
+            reason = text.encode(errors="backslashreplace").decode()[:REASON_CHARACTERS_MAX]
             rejected = self._settler.say(held_of((message,)), Said(Verdict.REJECT, reason=reason))
             rejected.add_done_callback(self._rejected)
             return False
@@ -276,21 +278,22 @@ class Worker(StaysHere, Generic[K, V]):
         """Takes records from other workers, or those that one has held for long: they are this worker's, in a new delivery.
 
         `offsets`: these; none = whatever was delivered at least `min_idle_ms` ago, from `from_offset` on, 1 to 1,000 records at
-        most. They come on top of `max_in_flight`, those included that a deserializer refuses. Redis: XCLAIM and XAUTOCLAIM.
+        most. They come on top of `max_in_flight`, those included that a deserializer refuses. A record that was never delivered
+        is not taken, nor one in its last delivery (`max_deliveries`). Raises `ConfigError` for a number out of its range.
+        Redis: XCLAIM and XAUTOCLAIM.
         """
-        await self.start()
-        leader = await self._leader(partition)
         request = ch.ClaimRequest(
-            topic_id=self._channel.topic_id,
-            channel=self._channel.channel,
-            channel_id=self._channel.channel_id,
             worker_id=self.worker_id,
-            partition=partition,
-            offsets=list(offsets),
-            min_idle_ms=min_idle_ms,
-            from_offset=from_offset,
-            max_records=max_records,
+            partition=whole_number("partition", partition, 0, PARTITION_MAX),
+            offsets=claimed_offsets(offsets),
+            min_idle_ms=whole_number("min_idle_ms", min_idle_ms),
+            from_offset=whole_number("from_offset", from_offset),
+            max_records=whole_number("max_records", max_records, 1, CLAIMED_MAX),
         )
+        await self.start()
+        leader = await self._leader(request.partition)
+        channel = self._channel
+        request.topic_id, request.channel, request.channel_id = channel.topic_id, channel.channel, channel.channel_id
         timeout_ms = self._context.config.request_timeout_ms
         asked_ms = now_ms()
         reply, payload = await methods.CLAIM.call(self._context.transport, leader, request, timeout_ms)

@@ -54,6 +54,11 @@ class ChannelOptions:
         for name, (lowest, highest) in _RANGES.items():
             if not lowest <= getattr(self, name) <= highest:
                 raise InvalidRequestError(f"{name} is {lowest} to {highest}", given=getattr(self, name))
+        if self.retry_backoff_max_ms < self.retry_backoff_ms:
+            raise InvalidRequestError(
+                f"retry_backoff_max_ms is at least retry_backoff_ms, which is {self.retry_backoff_ms}: give both",
+                given=self.retry_backoff_max_ms,
+            )
         if self.dead_letter_topic:
             check_topic_name(self.dead_letter_topic)
 

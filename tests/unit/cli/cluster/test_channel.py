@@ -123,6 +123,33 @@ def test_a_claim_takes_and_acknowledges(busy: FakeChannels, oncelog: Oncelog) ->
     assert busy.settled() == [0]
     assert oncelog("channel", "claim", TOPIC, CHANNEL, "--partition", "0").code == 1
     assert oncelog("channel", "claim", TOPIC, CHANNEL, "-p", "0", "--reason", "x").code == 2
+    too_long = ["-p", "0", "--then", "reject", "--reason", "x" * 1_025]
+    assert oncelog("channel", "claim", TOPIC, CHANNEL, *too_long).code == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["claim", "-p", "0", "--offset", "99999999999999999999"],
+        ["claim", "-p", "0", "--offset", "-1"],
+        ["claim", "-p", "0", "--min-idle", "99999999999999d"],
+        ["claim", "-p", "0", "--min-idle", "9" * 19],
+        ["claim", "-p", "0", "-n", "0"],
+        ["claim", "-p", "0", "-n", "1001"],
+        ["pending", "--from-offset", "99999999999999999999"],
+        ["pending", "--min-idle", "99999999999999d"],
+        ["pending", "-n", "0"],
+        ["pending", "-n", "10001"],
+    ],
+)
+def test_what_is_out_of_its_range_is_refused_before_anybody_is_asked(
+    cluster: FakeCluster, busy: FakeChannels, oncelog: Oncelog, words: list[str]
+) -> None:
+    verb, *rest = words
+    with pytest.raises(SystemExit) as ended:
+        oncelog("channel", verb, TOPIC, CHANNEL, *rest)
+    assert ended.value.code == 2
+    assert cluster.count("ListChannels") == 0
 
 
 def test_a_seek_asks_first_and_tells_where_it_goes_on(busy: FakeChannels, oncelog: Oncelog) -> None:

@@ -13,6 +13,7 @@ from oncelog_cli.terminal.argument_types import (
     confirm,
     matching,
     milliseconds,
+    number_of,
     options_of,
     partition_of,
     place_of,
@@ -50,6 +51,27 @@ def test_a_place(text: str, place: Place) -> None:
 def test_no_place(text: str) -> None:
     with pytest.raises(UsageError):
         place_of(text)
+
+
+@pytest.mark.parametrize("text", ["1", "1000"])
+def test_a_number_has_its_bounds(text: str) -> None:
+    assert number_of(1, 1_000)(text) == int(text)
+    for other in ("0", "1001", "-1", "", "x", "1.5", "²", "9" * 5_000):
+        with pytest.raises(argparse.ArgumentTypeError, match="from 1 to 1000"):
+            number_of(1, 1_000)(other)
+
+
+@pytest.mark.parametrize("text", ["99999999999999d", "9" * 19, "9" * 19 + "d"])
+def test_a_time_fits_into_a_request(text: str) -> None:
+    assert milliseconds(str(2**63 - 1)) == 2**63 - 1
+    with pytest.raises(argparse.ArgumentTypeError, match="too long"):
+        milliseconds(text)
+
+
+def test_a_span_of_many_digits_is_none() -> None:
+    for read in (milliseconds, span_ms):
+        with pytest.raises(argparse.ArgumentTypeError, match="not a span of time"):
+            read("9" * 5_000 + "d")
 
 
 def test_partitions() -> None:

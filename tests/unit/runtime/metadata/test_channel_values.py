@@ -56,7 +56,7 @@ def test_what_a_newer_version_wrote_stays_and_what_an_older_one_did_not_write_ha
 )
 def test_an_option_has_a_range(option: str, lowest: int, highest: int) -> None:
     def with_option(value: int) -> ChannelOptions:
-        changed: dict[str, Any] = {option: value}
+        changed: dict[str, Any] = {"retry_backoff_max_ms": DAY_MS, option: value}
         return replace(ChannelOptions(), **changed)
 
     for legal in (lowest, highest):
@@ -64,6 +64,18 @@ def test_an_option_has_a_range(option: str, lowest: int, highest: int) -> None:
     for illegal in (lowest - 1, highest + 1):
         with pytest.raises(InvalidRequestError, match=option):
             with_option(illegal).check()
+
+
+def test_the_longest_pause_is_no_shorter_than_the_first() -> None:
+    ChannelOptions(retry_backoff_ms=700, retry_backoff_max_ms=700).check()
+    for short in (
+        ChannelOptions(retry_backoff_ms=10_000, retry_backoff_max_ms=5),
+        ChannelOptions(retry_backoff_ms=DAY_MS),
+    ):
+        with pytest.raises(InvalidRequestError, match="retry_backoff_max_ms is at least retry_backoff_ms"):
+            short.check()
+        stored = replace(CHANNEL, options=short)
+        assert Channel.decode(stored.encode()) == stored, "what an older version has stored is read"
 
 
 def test_dead_letters_go_to_a_name_of_a_topic() -> None:

@@ -207,6 +207,8 @@ def test_a_worker_hands_out_messages_and_settles_them() -> None:
         rest: list[sync.ChannelMessage] = []
         while len(rest) < 3:
             rest += worker.getmany(timeout_ms=1_000)
+        with pytest.raises(TypeError, match="not a int"):
+            worker.ack([1])
         worker.ack(rest[:1])
         worker.nack(rest[1:2], delay_ms=60_000)
         rest[2].reject("no")
@@ -230,6 +232,8 @@ def test_a_transaction_acknowledges_messages() -> None:
         while len(found) < 2:
             found += worker.getmany()
         with producer.transaction() as txn:
+            with pytest.raises(TypeError, match="the messages that it handed out"):
+                txn.ack("abc")
             txn.ack(found[0])
             txn.ack(found[1:])
         channels.end_transaction(txn.txn_no, is_committed=True)

@@ -60,7 +60,7 @@ from oncelog.client.produce.writer import Message, Writer
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.delayed import DelayedRecords
 from oncelog.client.routing.metadata import Metadata, created_again
-from oncelog.client.work.message import ChannelMessage
+from oncelog.client.work.message import ChannelMessage, held_of
 from oncelog.config import ProducerConfig
 from oncelog.core.batch.identity import Identity
 from oncelog.core.produce.transaction import TransactionCore, TransactionState
@@ -303,9 +303,10 @@ class Transaction(StaysHere, Generic[Key, Value]):
         aborts they come again. Returns when all of them are part of it.
 
         Raises `NotOwnerError` when one of them is another worker's by now, `IllegalStateError` when one was settled
-        already; a failure fails the transaction, which can then only be aborted.
+        already; a failure fails the transaction, which can then only be aborted. Raises `TypeError` for what is no message.
         """
         chosen = [messages] if isinstance(messages, ChannelMessage) else [*messages]
+        held_of(chosen)  # what is no message is refused before anything is sent
         core = self._touch()
         by_worker: dict[int, list[ChannelMessage]] = {}
         for message in chosen:

@@ -166,6 +166,79 @@ def test_claimed_records_come_again_or_are_done(
     run(cluster, work)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"offsets": [2**64]},
+        {"offsets": [-1]},
+        {"offsets": ["1"]},
+        {"offsets": range(1_001)},
+        {"max_records": 0},
+        {"max_records": -1},
+        {"max_records": 1_001},
+        {"max_records": 2**40},
+        {"max_records": True},
+        {"min_idle_ms": 2**70},
+        {"min_idle_ms": -1},
+        {"partition": "0"},
+        {"partition": 2**40},
+    ],
+)
+def test_a_claim_that_is_out_of_range_takes_nothing(
+    cluster: FakeCluster, channels: FakeChannels, words: dict[str, Any]
+) -> None:
+    async def work(client: Client) -> None:
+        with pytest.raises(errors.ConfigError):
+            await client.admin.claim(**{"topic": TOPIC, "channel": CHANNEL, "partition": 0, **words})
+
+    run(cluster, work)
+    assert cluster.count("ListChannels") == cluster.count("Claim") == 0
+
+
+@pytest.mark.parametrize("reason", ["x" * 1_025, "\ud800", b"why"])
+def test_a_reason_that_no_letter_takes_is_refused_before_anything_is_taken(
+    cluster: FakeCluster, channels: FakeChannels, reason: Any
+) -> None:
+    async def work(client: Client) -> None:
+        with pytest.raises(errors.InvalidRequestError, match="a reason"):
+            await client.admin.claim(TOPIC, CHANNEL, 0, then="reject", reason=reason)
+
+    run(cluster, work)
+    assert cluster.count("Claim") == 0
+
+
+def test_a_claim_that_takes_nothing_leaves_no_worker_behind(cluster: FakeCluster, channels: FakeChannels) -> None:
+    channels.make()
+
+    async def work(client: Client) -> None:
+        assert await client.admin.claim(TOPIC, CHANNEL, 0, offsets=[7]) == []
+        (claim,) = cluster.requests("Claim")
+        assert channels.left == [claim.worker_id]
+        cluster.fail("Settle", *[errors.NotLeaderError()] * 1_000)
+        assert await client.admin.claim(TOPIC, CHANNEL, 0) == [], "the broker misses the worker by itself"
+
+    run(cluster, work)
+
+
+def test_pending_records_out_of_range_ask_nobody(cluster: FakeCluster, channels: FakeChannels) -> None:
+    async def work(client: Client) -> None:
+        wrong: list[dict[str, Any]] = [
+            {"partition": "0"},
+            {"min_idle_ms": 2**70},
+            {"from_offset": -1},
+            {"limit": 0},
+            {"limit": 10_001},
+        ]
+        for words in wrong:
+            with pytest.raises(errors.ConfigError, match=next(iter(words))):
+                await client.admin.pending(TOPIC, CHANNEL, **words)
+        with pytest.raises(errors.InvalidRequestError):
+            await client.admin.pending(TOPIC, CHANNEL, worker_id="no name")
+
+    run(cluster, work)
+    assert cluster.count("ListChannels") == 0
+
+
 def test_a_seek_goes_to_every_leader(cluster: FakeCluster, channels: FakeChannels) -> None:
     channels.make()
     append(cluster, [b"0", b"1"])
@@ -177,11 +250,16 @@ def test_a_seek_goes_to_every_leader(cluster: FakeCluster, channels: FakeChannel
         assert await seek(TOPIC, CHANNEL, "earliest", partition=1) == {1: 0}
         assert await seek(TOPIC, CHANNEL, 1, partition=0) == {0: 1}
         await seek(TOPIC, CHANNEL, "earliest", timestamp_ms=5)
-        for to in ("middle", -3, 1.5, True):
+        for to in ("middle", -3, 1.5, True, 2**70, None):
             with pytest.raises(errors.ConfigError):
                 await seek(TOPIC, CHANNEL, to, partition=0)  # type: ignore[arg-type]
         with pytest.raises(errors.ConfigError, match="name the partition"):
             await seek(TOPIC, CHANNEL, 1)
+        for time_ms in (2**70, -1, "5"):
+            with pytest.raises(errors.ConfigError, match="timestamp_ms"):
+                await seek(TOPIC, CHANNEL, "latest", timestamp_ms=time_ms)  # type: ignore[arg-type]
+        with pytest.raises(errors.ConfigError, match="partition"):
+            await seek(TOPIC, CHANNEL, "latest", partition="0")  # type: ignore[arg-type]
 
     run(cluster, work)
     assert [request.timestamp_ms for request in cluster.requests("SeekChannel")[-2:]] == [5, 5]

@@ -128,6 +128,9 @@ def test_a_transaction_that_commits_settles_and_one_that_aborts_brings_it_again(
     async def work(worker: Worker, producer: Producer) -> None:
         got = await received(worker, 3)
         async with producer.transaction() as txn:
+            for wrong in ("abc", [1], [got[0], None]):
+                with pytest.raises(TypeError, match="the messages that it handed out"):
+                    await txn.ack(wrong)
             await txn.ack(got[0])
             await txn.ack(got[1:])
             assert {message.state for message in got} == {"settled"}

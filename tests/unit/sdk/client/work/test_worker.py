@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -120,6 +121,28 @@ def test_another_worker_gets_what_one_holds_by_a_claim(cluster: FakeCluster, cha
     assert channels.settled() == [0, 1]
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("partition", "0"),
+        ("offsets", [2**64]),
+        ("min_idle_ms", 2**70),
+        ("from_offset", -1),
+        ("max_records", 0),
+        ("max_records", 1_001),
+    ],
+)
+def test_a_claim_out_of_range_is_refused_by_name(
+    cluster: FakeCluster, channels: FakeChannels, name: str, value: Any
+) -> None:
+    async def work(worker: Worker) -> None:
+        with pytest.raises(errors.ConfigError, match=name):
+            await worker.claim(**{"partition": 0, name: value})
+
+    at_work(cluster, work)
+    assert cluster.count("Claim") == 0
+
+
 def test_a_claim_says_why_nothing_of_it_can_be_read(cluster: FakeCluster, channels: FakeChannels) -> None:
     async def fails(address: str, request: ch.ClaimRequest, _: bytes) -> tuple[ch.ReceiveReply, bytes]:
         reply = ch.ReceiveReply()
@@ -184,6 +207,19 @@ def test_records_that_are_refused_are_rejected_unseen_where_that_is_wanted(
     at_work(cluster, work, value_deserializer=lambda data: int(data or b""), undecodable="reject")
     assert sorted(channels.parts[0].dead) == [0, 2]
     assert channels.parts[0].dead[0].startswith("undecodable: ValueError: invalid literal")
+
+
+def test_an_error_that_is_no_text_is_a_reason_all_the_same(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"bad"])
+
+    def refuse(data: bytes | None) -> str:
+        raise ValueError("\ud800")
+
+    async def work(worker: Worker) -> None:
+        assert await worker.getmany(timeout_ms=100) == []
+
+    at_work(cluster, work, value_deserializer=refuse, undecodable="reject")
+    assert channels.parts[0].dead == {0: "undecodable: ValueError: \\ud800"}
 
 
 @pytest.mark.parametrize("most", [1, 2])
