@@ -394,8 +394,8 @@ class WorkerConfig:
     create: bool = True
     """Whether the worker makes the channel when it is not there. Otherwise that is an `UnknownChannelError`."""
     auto_touch: bool = False
-    """Whether the worker itself tells the broker in time that a record is still worked on, as long as its process lives.
-    Otherwise a record that is not settled within `ack_wait_ms` comes again.
+    """Whether the worker itself tells the broker in time that a record is still worked on, as long as its event loop runs:
+    work that blocks the loop stops that. Otherwise a record that is not settled within `ack_wait_ms` comes again.
     """
     expired: str = SKIP
     """How a record is treated whose time to live has passed: `skip` acknowledges it unseen, `deliver` hands it out like

@@ -31,6 +31,7 @@ from oncelog.client.work.message import ChannelMessage, Settles
 from oncelog.client.work.moment import Moment
 from oncelog.client.work.partitions import Partitions
 from oncelog.client.work.received_records import Answer, AnswerReader, Received
+from oncelog.client.work.standstill import STOOD_STILL_MS, Standstill
 from oncelog.config import SKIP, WorkerConfig
 from oncelog.core.causes import report_this
 from oncelog.core.work.deadlines import given_at_ms, is_unheard
@@ -107,6 +108,7 @@ class Receiver:
         self.channel = channel
         self.worker = worker
         self._reader = AnswerReader(self._topic, channel.topic_id, self._config)
+        self._standstill = Standstill(self._topic, channel.channel)
         self._known_until_ms = now_ms() + _GRACE_MS
         self.seen_ms = now_ms()
         self._pulse()
@@ -325,6 +327,8 @@ class Receiver:
         """Rule 6."""
         now, seen = now_ms(), self.seen_ms
         self.seen_ms = now
+        if now - seen > STOOD_STILL_MS:
+            self._standstill.noted(now, now - seen, len(self.holding))
         if not is_unheard(now, seen, self._shortest_ack_wait_ms):
             return  # of no record: a reader asks this at each step, so it must not look at all of them
         for held in [one for one in self.holding if is_unheard(now, seen, one.ack_wait_ms)]:

@@ -1,4 +1,4 @@
-"""Tells brokers in time that records are still worked on, as long as this process lives (`auto_touch`).
+"""Tells brokers in time that records are still worked on, as long as this event loop runs (`auto_touch`).
 
 Rule 1: a record is touched when half of its time has passed, all that are due together.
 Rule 2: what a touch fails with is not told: a record that was lost says so when the caller settles it. What is refused for

@@ -1,4 +1,4 @@
-"""What may be asked about the records of a channel: what is out of its range is refused by name, before anything is sent.
+"""Bounds for what is asked about the records of a channel: all else is refused by name, before anything is sent.
 
 Rule: a number is a whole one, of any type that stands for one (numpy's, for example), and never a truth value.
 """
@@ -15,7 +15,7 @@ from oncelog.errors import ConfigError, InvalidRequestError
 CLAIMED_MAX: Final = 1_000
 """The most records of one claim."""
 PENDING_MAX: Final = 10_000
-"""The most pending records that are told of one partition."""
+"""The most pending records of one partition in an answer."""
 PARTITION_MAX: Final = (1 << 31) - 1
 OFFSET_MAX: Final = (1 << 63) - 1
 """The highest offset, and the highest number of milliseconds."""

@@ -16,6 +16,7 @@ from oncelog.client.defaults import SystemClock
 from oncelog.client.produce.transactions.shared_batch import SharedBatch
 from oncelog.sync import by_hand
 from oncelog.types import TopicPartition
+from oncelog.v1 import channel_pb2 as ch
 from tests.unit.sdk.client.consume.scripted_group import ScriptedGroup
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
 from tests.unit.sdk.client.reading import append
@@ -185,6 +186,28 @@ def test_works_that_the_log_remembers_are_entered_without_await() -> None:
     assert seen == [(b"1", False), (b"1", True), (b"2", True)]
     assert cluster.values(1) == [b"1", b"2"]
     assert [request.offsets[0].offset for request in cluster.requests("SendOffsets")] == [0, 1, 2]
+
+
+def test_a_caller_that_blocks_its_thread_keeps_its_records() -> None:
+    cluster = FakeCluster()
+    channels = FakeChannels(cluster)
+    append(cluster, [b"0"])
+    touched = threading.Event()
+
+    async def settle(address: str, request: ch.SettleRequest, payload: bytes) -> tuple[Any, bytes]:
+        if any(item.verdict == ch.VERDICT_TOUCH for item in request.items):
+            touched.set()
+        return await channels._Settle(address, request, payload)
+
+    cluster._Settle = settle  # type: ignore[attr-defined]
+    with (
+        sync.Client(BROKERS, transport=cluster, clock=SystemClock(), random=Random(1)) as client,
+        client.worker(TOPIC, channel="billing", auto_touch=True, ack_wait_ms=2_000) as worker,
+    ):
+        (message,) = worker.getmany()
+        assert touched.wait(20), "the worker's loop runs in a thread of its own, whatever its caller does"
+        message.ack()
+    assert channels.settled() == [0]
 
 
 def test_a_worker_hands_out_messages_and_settles_them() -> None:
