@@ -134,6 +134,33 @@ def test_bad_delays_are_refused_and_change_nothing() -> None:
         cluster.world.loop.run(main(cluster))
 
 
+def test_what_waits_is_told_at_once_after_another_broker_began_to_lead() -> None:
+    """Its old leader lives, and says in its answer that it leads no more; the caller knew only that one."""
+
+    async def main(cluster: SimCluster) -> None:
+        await cluster.healthy()
+        async with (
+            cluster.client("writer") as client,
+            cluster.client("looker") as looker,
+            client.producer() as producer,
+        ):
+            await client.admin.create_topic(TOPIC, partitions=1, replication_factor=3)
+            await (await producer.send(TOPIC, b"much later", deliver_at=in_ms(3_600_000)))
+            assert [one.waiting for one in await looker.admin.describe_delayed(TOPIC)] == [1]
+            await cluster.healthy()
+            old = await leader_of(client, f"__delayed.{TOPIC}")
+            other = next(number for number in range(3) if f"broker-{number}" != old)
+            await client.admin.transfer_leadership(f"__delayed.{TOPIC}", 0, other)
+            await cluster.healthy()
+            assert await leader_of(client, f"__delayed.{TOPIC}") == f"broker-{other}"
+            begin_ms = looker._context.now_ms()
+            assert [one.waiting for one in await looker.admin.describe_delayed(TOPIC)] == [1]
+            assert looker._context.now_ms() - begin_ms < 2_000
+
+    with SimCluster(3) as cluster:
+        cluster.world.loop.run(main(cluster))
+
+
 async def leader_of(client: Client, topic: str) -> str:
     """The node that leads partition 0 of a topic."""
     (found,) = (await client.admin.describe_topic(topic)).partitions

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeVar
 from oncelog.client.admin.admin_base import AdminBase
 from oncelog.client.routing.metadata import Topic, no_partition
 from oncelog.core.names import waiting_topic
-from oncelog.errors import LeaderNotAvailableError, UnknownTopicError
+from oncelog.errors import InvalidResponseError, LeaderNotAvailableError, UnknownTopicError
 from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.wire import methods
@@ -63,28 +63,32 @@ class DelayAdmin(AdminBase):
 
         Raises `LeaderNotAvailableError` while it is not known where they wait: etcd was restored, and a broker is away.
         """
+        deadline_ms = self._context.deadline_ms()
 
         async def describe(found: Topic) -> list[DelayedPartition]:
-            return [await self._describe_one(PartitionId(found.topic_id, number)) for number in range(found.partitions)]
+            partitions = (PartitionId(found.topic_id, number) for number in range(found.partitions))
+            return [await self._describe_one(where, deadline_ms) for where in partitions]
 
         try:
             return await self._where_it_waits(topic, describe, 0)
         except UnknownTopicError:
             return []
 
-    async def _describe_one(self, where: PartitionId) -> DelayedPartition:
-        """Asks again while a new leader still reads the waiting log: the error is in the answer, where `Caller` sees none."""
+    async def _describe_one(self, where: PartitionId, deadline_ms: int) -> DelayedPartition:
+        """Asks again, with new metadata, after another broker began to lead, and while a new leader still reads the waiting
+        log.
+        """
+
+        def check(reply: pb.DescribeDelayedReply) -> None:
+            if [found.partition for found in reply.partitions] != [where.partition]:
+                raise InvalidResponseError("the leader did not answer for this partition")
+            if reply.partitions[0].HasField("error"):
+                raise from_detail(reply.partitions[0].error)
+
         request = pb.DescribeDelayedRequest(topic_id=where.topic_id, partitions=[where.partition])
-        deadline_ms = self._context.deadline_ms()
-        while True:
-            reply = await self._caller.to_leader(where, methods.DESCRIBE_DELAYED, request)
-            answer = reply.partitions[0]
-            if not answer.HasField("error"):
-                break
-            error = from_detail(answer.error)
-            if not error.retriable or self._context.now_ms() >= deadline_ms:
-                raise error
-            await asyncio.sleep(_PAUSE_S)
+        timeout_ms = max(1, deadline_ms - self._context.now_ms())
+        reply = await self._caller.to_leader(where, methods.DESCRIBE_DELAYED, request, timeout_ms, check=check)
+        answer = reply.partitions[0]
         return DelayedPartition(answer.partition, answer.waiting, answer.next_due_ms, answer.moved, answer.cancelled)
 
     async def _where_it_waits(self, topic: str, call: Callable[[Topic], Awaitable[R]], new_until_ms: int) -> R:

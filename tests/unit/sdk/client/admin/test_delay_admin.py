@@ -47,7 +47,7 @@ class Cluster:
         self.admin = DelayAdmin(context, metadata, caller)
 
     def _now_ms(self) -> int:
-        self.now_ms += 300
+        self.now_ms += 100
         return self.now_ms
 
     async def _topic(self, name: str, _deadline_ms: int, grace_until_ms: int) -> Any:
@@ -59,7 +59,22 @@ class Cluster:
             raise errors.UnknownTopicError("no such topic", topic=name)
         return SimpleNamespace(name=name, topic_id=WAITING_ID, partitions=2)
 
-    async def _to_leader(self, where: PartitionId, method: Any, request: Any) -> Any:
+    async def _to_leader(
+        self, where: PartitionId, method: Any, request: Any, timeout_ms: int = 1_000, *, check: Any = lambda _: None
+    ) -> Any:
+        """Asks until `check` has nothing against an answer, or the time is over, as `Caller` does."""
+        until_ms = self.now_ms + timeout_ms
+        while True:
+            reply = self._answer(where, method, request)
+            try:
+                check(reply)
+            except errors.OncelogError as error:
+                if not error.retriable or self._now_ms() >= until_ms:
+                    raise
+            else:
+                return reply
+
+    def _answer(self, where: PartitionId, method: Any, request: Any) -> Any:
         self.asked.append((where, method.name, request))
         if self.gone > 0:
             self.gone -= 1
