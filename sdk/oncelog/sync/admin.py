@@ -467,7 +467,7 @@ class Admin(Wrapper[AsyncAdmin]):
 
         "release": they come again at once; "ack": they are done; "reject": they are dead, with the `reason`. `offsets`:
         these, whether a worker holds them or they wait to come again; none = what workers hold, delivered at least
-        `min_idle_ms` ago. In any case 1 to `max_records` of them, which is 1 to 1,000. A claim is a delivery: a record that was
+        `min_idle_ms` ago. It takes at most `max_records`, which is 1 to 1,000. A claim is a delivery: a record that was
         never delivered is not taken, nor one in its last delivery (`max_deliveries`), which is dead when that ends.
         Raises `UnknownChannelError`, `ConfigError`, and `InvalidRequestError` for a long reason, before it takes anything. A
         worker takes records over for itself with `Worker.claim`. Redis: XCLAIM.
