@@ -306,7 +306,7 @@ class FakeChannels:
         for number, leader in self.cluster.leaders.items():
             for entry in self.parts[number].entries.values():
                 if leader == address and entry.worker == worker and not entry.txn_no:
-                    entry.worker, entry.deliveries = "", entry.deliveries - 1
+                    entry.worker = ""
 
     def _enter(self, address: str, request: ch.SettleRequest, reply: ch.SettleReply) -> None:
         """All or nothing."""

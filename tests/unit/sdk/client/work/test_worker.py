@@ -74,6 +74,34 @@ def test_a_close_gives_back_what_was_not_handed_out(cluster: FakeCluster, channe
     assert len(channels.left) == 2, "both brokers were told"
 
 
+def test_a_close_counts_what_was_handed_out_alone(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"%d" % i for i in range(10)])
+
+    async def work(worker: Worker) -> None:
+        assert len(await worker.getmany(2)) == 2
+
+    at_work(cluster, work)
+    assert channels.in_flight() == []
+    assert [channels.parts[0].entries[offset].deliveries for offset in range(10)] == [1, 1, *[0] * 8]
+
+
+def test_more_than_a_call_names_is_released_by_several(
+    cluster: FakeCluster, channels: FakeChannels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("oncelog.client.work.settling.MOST_RECORDS", 2)
+    append(cluster, [b"%d" % i for i in range(10)])
+
+    async def work(worker: Worker) -> None:
+        messages = await worker.getmany(10)
+        await worker.ack(messages[::2])
+        await worker.nack(messages[1::2], delay_ms=0)
+        while worker.in_flight < 5:
+            await asyncio.sleep(0.1)
+
+    at_work(cluster, work)
+    assert [entry.deliveries for _, entry in sorted(channels.parts[0].entries.items())] == [1] * 5
+
+
 def test_after_the_close_nothing_can_be_said(cluster: FakeCluster, channels: FakeChannels) -> None:
     append(cluster, [b"0"])
 
