@@ -2,7 +2,8 @@
 
 Rule 1: a letter is written with acks=all, and only its confirmation settles the record. An unknown outcome is written again, so
         a letter may come twice, and never gets lost.
-Rule 2: key, value and headers are the record's own; headers `oncelog.dead.*` say where it comes from and why.
+Rule 2: key, value and headers are the record's own; headers `oncelog.dead.*` say where it comes from and why. The record's
+        time to live is left out: readers of the letter would pass over it once that has passed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 
 from oncelog.core.batch.batch import encode_batch, records_of, row_at
 from oncelog.core.batch.header import BatchHeader
-from oncelog.core.batch.record import MAX_RECORD_HEADERS, Record
+from oncelog.core.batch.record import EXPIRES_HEADER, MAX_RECORD_HEADERS, Record
 from oncelog.errors import InvalidResponseError, InvalidTopicError, LeaderNotAvailableError
 from oncelog.ports import Transport, WallClock
 from oncelog.types import PartitionId
@@ -80,7 +81,8 @@ class LetterWriter:
             "reason": dead.reason,
         }
         own = tuple((PREFIX + name, value.encode()) for name, value in told.items())
-        return record._replace(headers=record.headers[: MAX_RECORD_HEADERS - _OWN_HEADERS] + own)
+        kept = tuple(header for header in record.headers if header[0] != EXPIRES_HEADER)
+        return record._replace(headers=kept[: MAX_RECORD_HEADERS - _OWN_HEADERS] + own)
 
     async def _record(self, batch: tuple[BatchHeader, memoryview], offset: int) -> Record | None:
         header, data = batch

@@ -6,6 +6,7 @@ import pytest
 
 from oncelog import errors
 from oncelog.core.batch.batch import decode_batch, encode_batch
+from oncelog.core.batch.record import EXPIRES_HEADER
 from oncelog_partition_leader.core.channels.settlement import Dead
 from tests.unit.partition_leader.channel_world import LETTERS_ID, TOPIC_ID, ChannelWorld, play
 
@@ -36,6 +37,21 @@ def test_a_letter_has_key_value_headers_and_origin() -> None:
             "oncelog.dead.reason": b"too bad",
         }
         assert (second.key, second.value) == (b"k0", b"v0")
+
+    play(scenario)
+
+
+def test_a_letter_has_no_time_to_live() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        partition = await world.lead(1)
+        headers = [[("a", b"1"), (EXPIRES_HEADER, b"5"), ("b", b"2")]]
+        data = encode_batch([None], [b"v"], timestamps_ms=[1], headers=headers, topic_id=TOPIC_ID, partition=1)
+        await world.append(data, 1)
+        await world.around.letters.bury(partition, "billing", "letters", [Dead(0, 1, "")])
+        (letter,) = decode_batch(world.transport.letters[0][1])
+        names = [name for name, _ in letter.headers]
+        assert names[:2] == ["a", "b"]
+        assert all(name.startswith("oncelog.dead.") for name in names[2:])
 
     play(scenario)
 
