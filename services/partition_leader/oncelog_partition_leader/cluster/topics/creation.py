@@ -15,7 +15,7 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
-from oncelog.errors import RequestTimedOutError, TopicExistsError
+from oncelog.errors import RequestTimedOutError
 from oncelog.types import BrokerRef, PartitionId
 from oncelog_partition_leader.cluster.controller_term import Commit
 from oncelog_partition_leader.core.cluster.assignment import Candidate, alternate_racks, replicas_of
@@ -75,7 +75,7 @@ class TopicCreation:
         check_room(added, _replicas_held(self._view), limits)
 
     async def create(self, topic: Topic) -> Topic:
-        """Writes a new topic; returns it. Raises `TopicExistsError`, or `RequestTimedOutError` when the cluster changed."""
+        """Writes a new topic; returns it. Raises `RequestTimedOutError` when the cluster changed meanwhile."""
         topic = self._marked(topic)
         puts = [Put(topic_key(topic.name), topic.encode())]
         compares = [Compare(topic_key(topic.name), 0), Compare(deleted_topic_key(topic.topic_id), 0)]
@@ -83,8 +83,7 @@ class TopicCreation:
             more_compares, more_puts = self.partition_writes(topic, list(range(topic.partitions)))
             compares, puts = compares + more_compares, puts + more_puts
         if not await self._commit(compares, puts):
-            if topic.name in self._view.topics:
-                raise TopicExistsError(f"the topic {topic.name} exists", topic=topic.name)
+            # Also when another call has just created it: the next try finds that one, and answers as its caller wants.
             raise RequestTimedOutError("the cluster changed meanwhile: try again", topic=topic.name)
         _log.info("created topic %s (%s), %d partitions", topic.name, topic.topic_id, topic.partitions)
         self._changed()

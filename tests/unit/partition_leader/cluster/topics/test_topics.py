@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from oncelog import errors
+from oncelog.core.names import waiting_topic
 from oncelog.types import PartitionId
 from oncelog_runtime.metadata import cluster_keys
-from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS, partition_key, topic_key
+from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS, Topic, partition_key, topic_key
 from oncelog_runtime.metadata.waiting_topics import waiting_topic_id
 from tests.unit.partition_leader.cluster.topics.making import Making, run
 
@@ -145,6 +146,48 @@ def test_a_copy_of_a_call_that_was_refused_makes_nothing_when_the_name_is_free_a
         await making.topics.delete("t", first.topic_id)
         with pytest.raises(errors.UnknownTopicError):
             await making.create(nonce="b")
+
+    run(scenario)
+
+
+async def lost(making: Making, name: str, nonce: str) -> Topic:
+    """A call loses against another one, whose topic is known when it does. Returns the topic of that one."""
+    made: list[Topic] = []
+
+    async def another() -> None:
+        made.append((await making.create(name, nonce="another"))[0])
+
+    making.place.metadata.before_commit = another
+    with pytest.raises(errors.RequestTimedOutError) as failed:
+        await making.create(name, if_not_exists=True, nonce=nonce)
+    assert failed.value.retriable
+    assert making.place.view.topic(name) == made[0]
+    return made[0]
+
+
+@pytest.mark.parametrize("name", ["t", waiting_topic("base")])
+def test_a_call_that_loses_against_another_one_finds_its_topic_at_the_next_try(name: str) -> None:
+    async def scenario(making: Making) -> None:
+        await making.create("base")
+        made = await lost(making, name, "mine")
+        assert await making.create(name, if_not_exists=True, nonce="mine") == (made, False)
+
+    run(scenario)
+
+
+def test_a_call_that_lost_and_wants_a_topic_of_its_own_is_refused_at_the_next_try() -> None:
+    async def scenario(making: Making) -> None:
+        await lost(making, "t", "mine")
+        with pytest.raises(errors.TopicExistsError):
+            await making.create(nonce="mine")
+
+    run(scenario)
+
+
+def test_a_copy_of_a_call_that_comes_with_the_first_one_gets_the_same_answer_at_the_next_try() -> None:
+    async def scenario(making: Making) -> None:
+        made = await lost(making, "t", "another")
+        assert await making.create(nonce="another") == (made, True)
 
     run(scenario)
 
