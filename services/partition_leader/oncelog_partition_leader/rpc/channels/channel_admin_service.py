@@ -1,7 +1,7 @@
 """The broker's remote methods that create, alter, delete and list channels.
 
 Rule: the controller changes channels and answers when every live broker has seen the change, so that a worker which starts then
-is known everywhere. Any broker lists them, as it last saw them.
+is known everywhere, and meets no channel that was deleted. Any broker lists them, as it last saw them.
 """
 
 from __future__ import annotations
@@ -81,12 +81,13 @@ class ChannelAdminService:
         """Deletes a channel, on the controller."""
         require_access(request.topic, TopicOperation.READ)
         require_controller(self._controller, self._view)
-        channel_id = await self._once.run(
-            request.call,
-            self._controller.term,
-            lambda: self._controller.channels.delete(request.topic, request.channel, request.channel_id),
-        )
-        return pb.DeleteChannelReply(channel_id=channel_id), b""
+        return await self._once.run(request.call, self._controller.term, lambda: self._delete(request)), b""
+
+    async def _delete(self, request: pb.DeleteChannelRequest) -> pb.DeleteChannelReply:
+        channel_id = await self._controller.channels.delete(request.topic, request.channel, request.channel_id)
+        # The channel has gone from this broker's view by now, so its revision is that of the deletion or a later one.
+        await wait_until_known(self._view, self._transport, self._view.revision)
+        return pb.DeleteChannelReply(channel_id=channel_id)
 
     async def list_channels(
         self, request: pb.ListChannelsRequest, _payload: Buffer

@@ -100,6 +100,9 @@ def test_the_answer_waits_until_every_broker_has_seen_the_change() -> None:
         serving.asked = 0
         await serving.alter(paused=True)
         assert serving.asked >= 8
+        serving.asked = 0
+        await serving.delete()
+        assert serving.asked >= 8
 
     run(scenario)
 
