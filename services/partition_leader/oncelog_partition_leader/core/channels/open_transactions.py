@@ -62,14 +62,14 @@ class OpenTransactions:
         mine = self.ranges.get(name)
         if mine is None:
             return
-        due_ms = now_ms + self._fates.options.ack_wait_ms
         for run in [cut for first, last in ranges for cut in mine.within(first, last)]:
             for entry in self._entries([run]):
                 if entry.worker:
+                    due_ms = now_ms + entry.ack_wait_ms
                     self._records.move(entry, _S.IN_FLIGHT, entry.worker, due_ms)
+                    self._records.deadlines.add(due_ms, entry.offset, entry.offset)
                 else:
                     self._fates.fail(entry, now_ms)
-            self._records.deadlines.add(due_ms, *run)
             mine.remove(*run)
         if not mine:
             del self.ranges[name]

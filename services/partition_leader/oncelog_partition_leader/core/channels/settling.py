@@ -9,6 +9,7 @@ Rule 3: a claim is a new delivery, also of the worker's own record, and never on
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
 from oncelog_partition_leader.core.channels.record.burial import EXHAUSTED
@@ -92,11 +93,12 @@ class Settling:
             self._fates.give_back(entry, delay_ms, now_ms)
 
     def _touch(self, mine: list[Entry], worker_id: str, now_ms: int) -> None:
-        due_ms = now_ms + self._fates.options.ack_wait_ms
-        for entry in mine:
-            self._records.move(entry, _S.IN_FLIGHT, worker_id, due_ms)
         for neighbours in _neighbours(mine):
-            self._records.deadlines.add(due_ms, neighbours[0].offset, neighbours[-1].offset)
+            for ack_wait_ms, run in groupby(neighbours, lambda entry: entry.ack_wait_ms):
+                due_ms, some = now_ms + ack_wait_ms, [*run]
+                for entry in some:
+                    self._records.move(entry, _S.IN_FLIGHT, worker_id, due_ms)
+                self._records.deadlines.add(due_ms, some[0].offset, some[-1].offset)
 
     # ------------------------------------------------------------ taking
 
@@ -121,12 +123,14 @@ class Settling:
         return offsets
 
     def _taken(self, offsets: list[int], due_ms: int) -> list[Taken]:
-        entries = self._records.entries
+        entries, ack_wait_ms = self._records.entries, self._fates.options.ack_wait_ms
         taken: list[Taken] = []
         for neighbours in _neighbours([entries[offset] for offset in sorted(offsets)]):
             run = Taken(neighbours[0].offset, neighbours[-1].offset, neighbours[0].deliveries)
             taken.append(run)
             self._fates.redelivered += len(neighbours) if run.delivery > 1 else 0
+            for entry in neighbours:
+                entry.ack_wait_ms = ack_wait_ms
             self._records.deadlines.add(due_ms, run.first, run.last)
         self._fates.delivered += len(offsets)
         return taken

@@ -267,6 +267,32 @@ def test_other_options_count_from_then_on() -> None:
         delivery.configure(ChannelOptions(order_by_key=True))
 
 
+def test_a_shorter_wait_takes_nothing_from_workers_that_were_told_the_longer_one() -> None:
+    delivery = channel()
+    delivery.take("ann", 1, NOW)
+    delivery.configure(ChannelOptions(ack_wait_ms=100))
+    delivery.take("ann", 1, NOW)
+    for offset in range(2):
+        say(delivery, Verdict.TOUCH, offset, now_ms=NOW + 50)
+    delivery.tick(NOW + 50 + WAIT - 1)
+    assert [record.offset for record in delivery.pending(NOW, 9, worker_id="ann")] == [0]
+    delivery.check()
+    delivery.tick(NOW + 50 + WAIT)
+    assert delivery.take("bob", 9, NOW + 50 + WAIT)[0] == Taken(0, 1, 2)
+
+
+def test_what_a_transaction_gives_back_has_the_wait_of_its_delivery() -> None:
+    delivery = channel()
+    delivery.take("ann", 1, NOW)
+    delivery.configure(ChannelOptions(ack_wait_ms=100))
+    delivery.take("ann", 1, NOW)
+    delivery.enter_transaction("ann", TxnName(1, 1), [Settlement(0, 1, 1)], NOW)
+    delivery.left_transaction(TxnName(1, 1), [(0, 1)], NOW + 10)
+    delivery.tick(NOW + 110)
+    assert [record.offset for record in delivery.pending(NOW, 9, worker_id="ann")] == [0]
+    delivery.check()
+
+
 def test_hashes_belong_to_an_order() -> None:
     with pytest.raises(AssertionError, match="hashes"):
         channel(records=0).supply(0, 1, [(0, 0)], [5])

@@ -14,7 +14,7 @@ _OWNED = (RecordState.IN_FLIGHT, RecordState.IN_TXN)
 class Entry:
     """One record. There may be a million of them, so it has slots and no more than it needs."""
 
-    __slots__ = ("deliveries", "due_ms", "key", "offset", "since_ms", "state", "worker")
+    __slots__ = ("ack_wait_ms", "deliveries", "due_ms", "key", "offset", "since_ms", "state", "worker")
 
     def __init__(
         self, offset: int, key: int = NO_KEY, deliveries: int = 0, state: RecordState = RecordState.AVAILABLE
@@ -30,11 +30,19 @@ class Entry:
         """When it was last delivered; None = never in this leadership."""
         self.due_ms: int | None = None
         """The deadline, the end of the pause, or the next try of its letter; None = nothing is due."""
+        self.ack_wait_ms = 0
+        """The channel's at its last delivery: its worker was told that one, and counts with it."""
 
     @property
     def ended_deliveries(self) -> int:
         """Deliveries that ended without a settlement: what is durable of it."""
         return self.deliveries - (self.state in _OWNED)
+
+    @property
+    def confirmed_ms(self) -> int:
+        """When its worker was last told that it has it: by the delivery, or a touch."""
+        assert self.state is RecordState.IN_FLIGHT and self.due_ms is not None, "a worker has it"
+        return self.due_ms - self.ack_wait_ms
 
     def is_held(self, worker_id: str, delivery: int) -> bool:
         """Returns True when the worker has it in this delivery."""
