@@ -19,6 +19,8 @@ from tests.integration.queue_play import Here, is_quiet, play, received, values
 
 Scenario = Callable[[Here], Awaitable[None]]
 Play = Callable[[Scenario], None]
+SURE_S = 1.1
+"""What a worker was given less than a second ago cannot be claimed."""
 
 
 @pytest.fixture
@@ -169,7 +171,7 @@ def test_nsq_cls(run: Play) -> None:
         await worker.close()
         async with here.client.worker(here.topic, channel="billing") as other:
             (message,) = await received(other, 1)
-            assert (message.value, message.deliveries) == (b"not done", 1)
+            assert (message.value, message.deliveries) == (b"not done", 2)
 
     run(scenario)
 
@@ -447,10 +449,12 @@ def test_redis_xclaim(run: Play) -> None:
         async with here.client.worker(here.topic, channel="billing") as stuck:
             lost, _ = await received(stuck, 2)
             async with here.client.worker(here.topic, channel="billing") as worker:
+                await asyncio.sleep(SURE_S)
                 (claimed,) = await worker.claim(0, offsets=[0])
                 assert (claimed.value, claimed.deliveries) == (b"0", 2)
                 with pytest.raises(oncelog.errors.NotOwnerError):
                     await lost.ack()
+                await asyncio.sleep(SURE_S)
                 await here.run("oncelog channel claim TOPIC billing --partition 0 --offset 0 --then ack")
                 with pytest.raises(oncelog.errors.NotOwnerError):
                     await claimed.ack()
@@ -469,8 +473,9 @@ def test_redis_xautoclaim(run: Play) -> None:
             await received(stuck, 1)
             async with here.client.worker(here.topic, channel="mail", ack_wait_ms=60_000) as worker:
                 assert await worker.claim(0, min_idle_ms=30_000) == []
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(SURE_S)
                 assert [message.value for message in await worker.claim(0, min_idle_ms=200)] == [b"a"]
+                await asyncio.sleep(SURE_S)
                 await here.run("oncelog channel claim TOPIC mail --partition 0 --min-idle 1ms")
                 assert [message.deliveries for message in await received(stuck, 1)] == [3]
 

@@ -468,7 +468,8 @@ class Admin(Wrapper[AsyncAdmin]):
         "release": they come again at once; "ack": they are done; "reject": they are dead, with the `reason`. `offsets`:
         these, whether a worker holds them or they wait to come again; none = what workers hold, delivered at least
         `min_idle_ms` ago. It takes at most `max_records`, which is 1 to 1,000. A claim is a delivery: a record that was
-        never delivered is not taken, nor one in its last delivery (`max_deliveries`), which is dead when that ends.
+        never delivered is not taken, nor one in its last delivery (`max_deliveries`), which is dead when that ends,
+        nor what a worker was given or has touched less than a second ago: that worker may hand it out in this moment.
         Raises `UnknownChannelError`, `ConfigError`, and `InvalidRequestError` for a long reason, before it takes anything. A
         worker takes records over for itself with `Worker.claim`. Redis: XCLAIM.
         """

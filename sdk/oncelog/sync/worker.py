@@ -40,7 +40,7 @@ class Worker(WorkerBase[K, V]):
     def close(self, timeout_ms: int | None = None) -> None:
         """Waits until everything that was said is confirmed, and gives back what was not handed out. Idempotent.
 
-        What was handed out and not settled comes again too, at once. It takes at most `timeout_ms` (None = `close_timeout_ms`);
-        then what is left is given back by the brokers, when they miss the worker.
+        What was handed out and not settled comes again too, at once, and that delivery counts. It takes at most `timeout_ms`
+        (None = `close_timeout_ms`); then what is left is given back by the brokers, when they miss the worker.
         """
         self._run(self._inner.close(timeout_ms))

@@ -154,8 +154,8 @@ class Worker(StaysHere, Generic[K, V]):
     async def close(self, timeout_ms: int | None = None) -> None:
         """Waits until everything that was said is confirmed, and gives back what was not handed out. Idempotent.
 
-        What was handed out and not settled comes again too, at once. It takes at most `timeout_ms` (None = `close_timeout_ms`);
-        then what is left is given back by the brokers, when they miss the worker.
+        What was handed out and not settled comes again too, at once, and that delivery counts. It takes at most `timeout_ms`
+        (None = `close_timeout_ms`); then what is left is given back by the brokers, when they miss the worker.
         """
         patience_ms = self._context.config.close_timeout_ms if timeout_ms is None else timeout_ms
         await self._closing.once(partial(self._close, patience_ms))
@@ -279,7 +279,8 @@ class Worker(StaysHere, Generic[K, V]):
 
         `offsets`: these; none = whatever was delivered at least `min_idle_ms` ago, from `from_offset` on, 1 to 1,000 records at
         most. They come on top of `max_in_flight`, those included that a deserializer refuses. A record that was never delivered
-        is not taken, nor one in its last delivery (`max_deliveries`). Raises `ConfigError` for a number out of its range.
+        is not taken, nor one in its last delivery (`max_deliveries`), nor what another worker was given or has touched less than
+        a second ago. Raises `ConfigError` for a number out of its range.
         Redis: XCLAIM and XAUTOCLAIM.
         """
         request = ch.ClaimRequest(

@@ -143,7 +143,8 @@ class Delivery:
     def claim(self, worker_id: str, claim: Claim, now_ms: int) -> list[Taken]:
         """Gives the worker records of others: each is a new delivery, by which the one before ends.
 
-        Records that were delivered `max_deliveries` times, or are in a transaction, stay where they are.
+        Records that were delivered `max_deliveries` times, or are in a transaction, stay where they are. So do those that were
+        delivered to another worker, or touched by it, a moment ago (`settling.sure_ms`).
         """
         self.tick(now_ms)
         return self._settling.claim(worker_id, claim, now_ms)

@@ -3,7 +3,9 @@
 Rule 1: only the owner of a delivery settles it; what is refused changes nothing. A late word, after the deadline and before the
     record was given back, still counts: it has no other owner.
 Rule 2: an acknowledgement that is repeated by the same worker for the same delivery succeeds.
-Rule 3: a claim is a new delivery, also of the worker's own record, and never one beyond `max_deliveries`.
+Rule 3: a claim is a new delivery, also of the worker's own record, and never one beyond `max_deliveries`. It takes no record of
+    which another worker is sure (`sure_ms`): that one may hand it out without asking, also when the claimer has
+    acknowledged it by then (docs/decisions/0078).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
+from oncelog.core.work.deadlines import SURE_MS
 from oncelog_partition_leader.core.channels.record.burial import EXHAUSTED
 from oncelog_partition_leader.core.channels.record.entry import Entry
 from oncelog_partition_leader.core.channels.record.fates import Fates
@@ -25,6 +28,15 @@ from oncelog_partition_leader.core.channels.writing import WriteQueue
 _S: Final = RecordState
 _REPEATABLE: Final = {Verdict.ACK: _S.SETTLING, Verdict.REJECT: _S.BURYING}
 """The state of a record that tells that this was said about it before."""
+
+
+_SURE_MAX_MS: Final = 1_000
+"""After a slow answer the SDK is sure for twice its round trip, which no broker knows; this has room for one of half a second."""
+
+
+def sure_ms(ack_wait_ms: int) -> int:
+    """Returns for how long after a delivery or a touch a worker may be sure of a record, with the SDK's bound for short waits."""
+    return min(_SURE_MAX_MS, max(SURE_MS, ack_wait_ms // 2))
 
 
 class Settling:
@@ -141,13 +153,13 @@ class Settling:
         """See `Delivery.claim`."""
         due_ms = now_ms + self._fates.options.ack_wait_ms
         offsets = []
-        for entry in self._claimable(claim, now_ms):
+        for entry in self._claimable(worker_id, claim, now_ms):
             self._records.deliver(entry, worker_id, due_ms, now_ms)
             self._writes.give_back(entry.offset)
             offsets.append(entry.offset)
         return self._taken(offsets, due_ms)
 
-    def _claimable(self, claim: Claim, now_ms: int) -> list[Entry]:
+    def _claimable(self, worker_id: str, claim: Claim, now_ms: int) -> list[Entry]:
         entries = self._records.entries
         if claim.offsets:
             named = sorted(set(claim.offsets))
@@ -158,12 +170,20 @@ class Settling:
             held = sorted(offset for offsets in self._records.held.values() for offset in offsets)
             found = [entries[offset] for offset in held if offset >= claim.from_offset]
         idle = (e for e in found if e.since_ms is None or now_ms - e.since_ms >= claim.min_idle_ms)
-        return [entry for entry in idle if not self._fates.is_exhausted(entry)][: claim.most]
+        free = (entry for entry in idle if not _is_sure_of_it(entry, worker_id, now_ms))
+        return [entry for entry in free if not self._fates.is_exhausted(entry)][: claim.most]
 
     def _can_change_hands(self, entry: Entry) -> bool:
         if entry.state is _S.AVAILABLE:
             return entry.deliveries > 0 and self._records.is_head(entry)
         return entry.state is _S.IN_FLIGHT
+
+
+def _is_sure_of_it(entry: Entry, claimer: str, now_ms: int) -> bool:
+    """Returns True for a record that another worker may hand out without asking. Rule 3."""
+    if entry.state is not _S.IN_FLIGHT or entry.worker == claimer:
+        return False
+    return now_ms - entry.confirmed_ms < sure_ms(entry.ack_wait_ms)
 
 
 def _refuse(refused: list[Refused], offset: int, settled: bool) -> None:

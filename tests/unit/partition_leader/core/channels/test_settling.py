@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from oncelog.core.work import deadlines
 from oncelog_partition_leader.core.channels.settlement import Claim, Refused, Settlement, Taken, Verdict
+from oncelog_partition_leader.core.channels.settling import sure_ms
 from oncelog_partition_leader.core.channels.stored_state import Retried, Stored
 from tests.unit.partition_leader.core.channels.channel_rig import NOW, WAIT, channel, ordered, say, write
+
+LATER = 1_000
+"""After so long a worker asks before it hands a record out."""
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))
@@ -127,7 +132,7 @@ def test_half_of_a_share_is_new_and_the_rest_when_there_is_no_more() -> None:
 def test_a_claim_is_a_new_delivery_of_another_worker() -> None:
     delivery = channel(records=2)
     delivery.take("ann", 2, NOW)
-    assert delivery.claim("bob", Claim((1, 99)), NOW + 5) == [Taken(1, 1, 2)]
+    assert delivery.claim("bob", Claim((1, 99)), NOW + LATER) == [Taken(1, 1, 2)]
     assert say(delivery, Verdict.ACK, 1) == [Refused(1, 1, False)]
     assert delivery.in_flight_of("ann") == delivery.in_flight_of("bob") == 1
     assert write(delivery).retried == ((1, 1, 0),), "the count is durable"
@@ -137,8 +142,28 @@ def test_only_what_was_idle_is_claimed() -> None:
     delivery = channel(records=4)
     delivery.take("ann", 2, NOW)
     delivery.take("ann", 2, NOW + 50)
-    assert delivery.claim("bob", Claim(min_idle_ms=100, from_offset=1), NOW + 100) == [Taken(1, 1, 2)]
-    assert delivery.claim("bob", Claim(most=1), NOW + 100) == [Taken(0, 0, 2)]
+    assert delivery.claim("bob", Claim(min_idle_ms=2_000, from_offset=1), NOW + 2_000) == [Taken(1, 1, 2)]
+    assert delivery.claim("bob", Claim(most=1), NOW + 2_000) == [Taken(0, 0, 2)]
+
+
+@pytest.mark.parametrize("offsets", [(), (0, 1)])
+def test_what_another_worker_was_given_or_has_touched_a_moment_ago_is_not_claimed(offsets: tuple[int, ...]) -> None:
+    """It may hand it out without asking, when the claimer has acknowledged it by then."""
+    delivery = channel(records=2)
+    delivery.take("ann", 2, NOW)
+    say(delivery, Verdict.TOUCH, 1, now_ms=NOW + 500)
+    assert delivery.claim("bob", Claim(offsets), NOW + LATER - 1) == []
+    assert delivery.claim("bob", Claim(offsets), NOW + LATER) == [Taken(0, 0, 2)]
+    assert delivery.claim("bob", Claim(offsets), NOW + LATER + 499) == [Taken(0, 0, 3)], "its own, whenever it likes"
+    assert delivery.claim("ann", Claim((0,)), NOW + LATER + 500) == [], "the claim was a delivery"
+    assert delivery.claim("bob", Claim((1,)), NOW + LATER + 500) == [Taken(1, 1, 2)]
+    delivery.check()
+
+
+def test_a_claim_waits_as_long_as_a_worker_may_be_sure() -> None:
+    assert LATER > deadlines.SURE_MS
+    for ack_wait_ms in (500, 1_000, 2_000, WAIT):
+        assert sure_ms(ack_wait_ms) == min(LATER, deadlines.sure_for_ms(LATER // 2, ack_wait_ms))
 
 
 def test_a_claim_takes_a_record_that_waits_and_none_that_was_never_delivered() -> None:

@@ -307,8 +307,12 @@ def test_a_worker_claims_records_of_another_one() -> None:
         await world.values("w1", max_wait_ms=100)
         request = pb.ClaimRequest(topic_id=TOPIC_ID, channel="billing", worker_id="w2", offsets=[1, 2])
         reply, payload = await world.service.claim(request)
+        assert not reply.records, "w1 may hand them out without asking"
+        await asyncio.sleep(1)
+        reply, payload = await world.service.claim(request)
         assert values_of(reply, bytes(payload)) == [b"b", b"c"]
         request = pb.ClaimRequest(topic_id=TOPIC_ID, channel="billing", worker_id="w3", offsets=[1], names_only=True)
+        await asyncio.sleep(1)
         reply, payload = await world.service.claim(request)
         assert [(item.first_offset, item.delivery, item.length) for item in reply.records] == [(1, 3, 0)]
         assert payload == b""
