@@ -275,7 +275,10 @@ class World:
         offsets = sorted({run.first for _, run in self.given[-which:]}) if which % 2 else []
         claim = Claim(tuple(offsets), 0, min_idle_ms, 2)
         before = dict(self.owners)
-        for run in self.delivery.claim(worker, claim, self.now_ms):
+        wanted = offsets_of(self.delivery.claimable(worker, claim, self.now_ms))
+        claimed = self.delivery.claim(worker, claim, self.now_ms)
+        assert wanted == [offset for run in claimed for offset in range(run.first, run.last + 1)]
+        for run in claimed:
             assert not offsets or set(range(run.first, run.last + 1)) <= set(offsets)
             assert offsets or all(before[o][1] > self.now_ms for o in range(run.first, run.last + 1))
             for owner, deadline_ms in (before[o] for o in range(run.first, run.last + 1) if o in before):

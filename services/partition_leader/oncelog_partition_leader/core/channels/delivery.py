@@ -149,6 +149,11 @@ class Delivery:
         self.tick(now_ms)
         return self._settling.claim(worker_id, claim, now_ms)
 
+    def claimable(self, worker_id: str, claim: Claim, now_ms: int) -> list[OffsetRange]:
+        """Returns what `claim` would give the worker now, in ascending order."""
+        self.tick(now_ms)
+        return self._settling.claimable(worker_id, claim, now_ms)
+
     def worker_left(self, worker_id: str, now_ms: int, *, said_so: bool = False) -> None:
         """Gives back what the worker holds; these deliveries count. `said_so`: it comes again at once, without a pause.
 

@@ -15,6 +15,7 @@ from itertools import groupby
 from typing import Final
 
 from oncelog.core.work.deadlines import SURE_MS
+from oncelog_partition_leader.core.channels.offset_ranges import OffsetRange, OffsetRanges
 from oncelog_partition_leader.core.channels.record.burial import EXHAUSTED
 from oncelog_partition_leader.core.channels.record.entry import Entry
 from oncelog_partition_leader.core.channels.record.fates import Fates
@@ -158,6 +159,10 @@ class Settling:
             self._writes.give_back(entry.offset)
             offsets.append(entry.offset)
         return self._taken(offsets, due_ms)
+
+    def claimable(self, worker_id: str, claim: Claim, now_ms: int) -> list[OffsetRange]:
+        """See `Delivery.claimable`."""
+        return list(OffsetRanges((entry.offset, entry.offset) for entry in self._claimable(worker_id, claim, now_ms)))
 
     def _claimable(self, worker_id: str, claim: Claim, now_ms: int) -> list[Entry]:
         entries = self._records.entries

@@ -5,11 +5,12 @@ Rule 1: the memory of an answer is reserved (`Admission`) before its bytes are k
         comes.
 Rule 2: a batch is sent whole when the worker gets much of it, and cut to its records otherwise (`batch_cutting`).
 Rule 3: records that the log has no longer are settled here: no worker could ever acknowledge them.
+Rule 4: records of other workers are claimed last, when their batches are there: what has no room stays with its owner.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from oncelog.core.batch.batch import iter_batches, row_offset_array
@@ -19,7 +20,7 @@ from oncelog.types import Buffer, PartitionId
 from oncelog.v1 import channel_pb2 as pb
 from oncelog.v1 import types_pb2
 from oncelog.wire.wire_errors import to_detail
-from oncelog_partition_leader.core.channels.offset_ranges import OffsetRanges
+from oncelog_partition_leader.core.channels.offset_ranges import OffsetRange, OffsetRanges
 from oncelog_partition_leader.core.channels.settlement import Settlement, Taken, Verdict
 from oncelog_partition_leader.partition.channels.led_channel import LedChannel
 from oncelog_partition_leader.partition.channels.reading.batch_cutting import Unpacked, is_worth_cutting
@@ -61,6 +62,8 @@ class Answer:
         """True when a partition could not be read: its error is in the reply."""
         self._batches: list[Buffer] = []
         self._named: list[tuple[LedChannel, Taken]] = []
+        self._wanted: list[list[Taken]] = []
+        """What each batch has of the records that are to be claimed."""
         self._size = 0
         self._is_full = False
 
@@ -114,9 +117,17 @@ class Answer:
 
     async def _add_part(self, led: LedChannel, part: _Part) -> bool:
         """Returns False when the answer is full without this batch."""
-        pieces = await self._present(led, part)
+        pieces, gone = await self._found(part)
+        _settle(led, self._worker_id, gone, Verdict.ACK)
         if not pieces:
             return True
+        if not await self._add_data(part, pieces):
+            return False
+        self._name_all(led, pieces, len(self._batches[-1]))
+        return True
+
+    async def _add_data(self, part: _Part, pieces: list[Taken]) -> bool:
+        """Returns False when the answer is full without this batch."""
         data: Buffer = part.data
         if is_worth_cutting(part.header, sum(piece.last - piece.first + 1 for piece in pieces)):
             data = await self._cut(part, pieces)
@@ -126,9 +137,42 @@ class Answer:
         self._batches.append(data)
         self._size += len(data)
         self._is_full = self._size >= self._max_bytes
-        for number, piece in enumerate(pieces):
-            self._name(led, piece, len(data) if number == 0 else 0)
         return True
+
+    async def prepare(self, led: LedChannel, wanted: Iterable[OffsetRange]) -> list[int]:
+        """Adds the batches of records that are to be claimed, and names none. Returns those for which there is room.
+
+        `name_claimed` follows. A partition's error is in the reply. Raises `ResourceExhaustedError` as `add_all` does.
+        """
+        try:
+            for part in _parts(Given(led, [Taken(first, last, 0) for first, last in wanted])):
+                pieces, _ = await self._found(part)
+                if pieces and not await self._add_data(part, pieces):
+                    break
+                if pieces:
+                    self._wanted.append(pieces)
+                if self._is_full:
+                    break
+        except StorageError as error:
+            self.refuse(led.partition.id, error)
+        return [
+            offset for pieces in self._wanted for piece in pieces for offset in range(piece.first, piece.last + 1)
+        ]
+
+    def name_claimed(self, led: LedChannel, taken: Sequence[Taken]) -> None:
+        """Names what was claimed of it; a batch of which nothing was claimed any more is not sent."""
+        prepared, self._batches = self._batches, []
+        for data, wanted in zip(prepared, self._wanted, strict=True):
+            cut = [(run, max(run.first, piece.first), min(run.last, piece.last)) for piece in wanted for run in taken]
+            pieces = [Taken(first, last, run.delivery) for run, first, last in cut if first <= last]
+            if pieces:
+                self._batches.append(data)
+                self._name_all(led, pieces, len(data))
+
+    def _name_all(self, led: LedChannel, pieces: Iterable[Taken], length: int) -> None:
+        """Names the records of one batch, which is so long."""
+        for number, piece in enumerate(pieces):
+            self._name(led, piece, length if number == 0 else 0)
 
     def name_only(self, given: Given) -> None:
         """Names the records of one partition, without sending them."""
@@ -163,27 +207,27 @@ class Answer:
             await self._admission.wait(size, _WAIT_MS)
         return True
 
-    async def _present(self, led: LedChannel, part: _Part) -> list[Taken]:
-        """Returns the pieces without the records that compaction has taken out meanwhile, and settles those."""
+    async def _found(self, part: _Part) -> tuple[list[Taken], list[Taken]]:
+        """Returns the pieces without the records that compaction has taken out meanwhile, and those."""
         header = part.header
         if not header.is_compacted:
-            return part.pieces
+            return part.pieces, []
         try:
             offsets = row_offset_array(await self._unpacked.rows(part.data, header), header)
         except OncelogError:
-            return part.pieces
+            return part.pieces, []
         there = OffsetRanges(runs_of(offsets))
         gone = [
             Taken(first, last, piece.delivery)
             for piece in part.pieces
             for first, last in there.gaps(piece.first, piece.last)
         ]
-        _settle(led, self._worker_id, gone, Verdict.ACK)
-        return [
+        left = [
             Taken(first, last, piece.delivery)
             for piece in part.pieces
             for first, last in there.within(piece.first, piece.last)
         ]
+        return left, gone
 
 
 def _settle(led: LedChannel, worker_id: str, pieces: Sequence[Taken], verdict: Verdict) -> None:

@@ -20,7 +20,7 @@ from oncelog.v1 import channel_pb2 as pb
 from oncelog.wire import methods
 from oncelog.wire.wire_errors import to_detail
 from oncelog_partition_leader.config import BrokerConfig
-from oncelog_partition_leader.core.channels.settlement import Refused, Settlement, Verdict
+from oncelog_partition_leader.core.channels.settlement import Claim, Refused, Settlement, Taken, Verdict
 from oncelog_partition_leader.partition.channels.answering import Answer, Given
 from oncelog_partition_leader.partition.channels.host import ChannelHost
 from oncelog_partition_leader.partition.channels.led_channel import LedChannel
@@ -135,21 +135,32 @@ class ChannelService:
         return Answer(worker_id, most, self._host.around.unpacked, admission)
 
     async def claim(self, request: pb.ClaimRequest, _payload: Buffer = b"") -> tuple[pb.ReceiveReply, Buffer]:
-        """Gives a worker records of others. Raises the partition's error."""
+        """Gives a worker records of others, as many as there is room for: the rest stay where they are.
+
+        Raises the partition's error.
+        """
         claim = checked.claim_of(request)
         channel = await self.find(request.topic_id, request.channel, request.channel_id, TopicOperation.READ)
         led = await self.open_one(channel, request.partition)
         shared = self._host.shared_of(channel)
         if shared is not None:
             shared.heard(request.worker_id, _peer())
-        given = Given(led, led.delivery.claim(request.worker_id, claim, self._now_ms()))
-        led.changed()
         answer = self._answer(request.worker_id, 0)
         if request.names_only:
-            answer.name_only(given)
-        else:
-            await answer.add_all([given])
+            answer.name_only(Given(led, self._claim(led, request.worker_id, claim)))
+            return answer.reply, answer.payload
+        led.skip_deleted()
+        offsets = await answer.prepare(led, led.delivery.claimable(request.worker_id, claim, self._now_ms()))
+        if not led.is_open:
+            await led.opened(OPEN_MS)
+        if offsets:
+            answer.name_claimed(led, self._claim(led, request.worker_id, claim._replace(offsets=tuple(offsets))))
         return answer.reply, answer.payload
+
+    def _claim(self, led: LedChannel, worker_id: str, claim: Claim) -> list[Taken]:
+        taken = led.delivery.claim(worker_id, claim, self._now_ms())
+        led.changed()
+        return taken
 
     # ------------------------------------------------------------ settlements
 

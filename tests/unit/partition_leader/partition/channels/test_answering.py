@@ -58,6 +58,36 @@ def test_what_has_no_room_is_released() -> None:
     play(scenario)
 
 
+def test_what_is_to_be_claimed_is_named_when_it_was_claimed() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        given = await _taken(world, 4)
+        size = len(bytes(given.led.partition.log.read(0, 1, 12)))
+        answer = _answer(world, Budget("test", 2 * size + 10))
+        assert await answer.prepare(given.led, [(0, 1), (4, 9)]) == [0, 1, 4, 5], "the third batch has no room"
+        assert (given.led.delivery.in_flight_of("w1"), len(answer.reply.records)) == (12, 0)
+        answer.name_claimed(given.led, [Taken(4, 5, 2)])
+        assert [offset for offset, _ in records_of(answer.reply, bytes(answer.payload))] == [4, 5]
+        assert [item.delivery for item in answer.reply.records] == [2]
+
+    play(scenario)
+
+
+def test_a_partition_that_cannot_be_read_is_named_and_nothing_of_it_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        given = await _taken(world, 1)
+        answer = _answer(world, Budget("test", 1 << 20))
+
+        def fails(*_: object) -> bytes:
+            raise errors.StorageError()
+
+        monkeypatch.setattr("oncelog_partition_leader.partition.channels.answering.read_log", fails)
+        assert await answer.prepare(given.led, [(0, 2)]) == []
+        assert len(answer.reply.errors) == 1
+        assert given.led.delivery.in_flight_of("w1") == 3
+
+    play(scenario)
+
+
 def test_without_memory_for_the_first_record_all_are_released() -> None:
     async def scenario(world: ChannelWorld) -> None:
         given = await _taken(world, 2)

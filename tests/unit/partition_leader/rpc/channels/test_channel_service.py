@@ -10,7 +10,9 @@ from oncelog import errors
 from oncelog.error_codes import ErrorCode
 from oncelog.v1 import channel_pb2 as pb
 from oncelog.v1 import coordinator_pb2 as co
-from oncelog_partition_leader.partition.channels.answering import Given
+from oncelog_partition_leader.core.channels.offset_ranges import OffsetRange
+from oncelog_partition_leader.partition.channels.answering import Answer, Given
+from oncelog_partition_leader.partition.channels.led_channel import LedChannel
 from oncelog_partition_leader.partition.channels.shared_channel import Standing
 from tests.unit.partition_leader.channel_world import (
     CHANNEL_ID,
@@ -318,6 +320,50 @@ def test_a_worker_claims_records_of_another_one() -> None:
         assert payload == b""
         refused = await world.settle("w1", said(0, 2))
         assert [(item.first_offset, item.last_offset) for item in refused.errors] == [(1, 2)]
+
+    play(scenario)
+
+
+def test_what_has_no_room_in_the_answer_to_a_claim_stays_with_its_owner() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel())
+        for value in b"abc":
+            await world.send(bytes([value]) * (600 << 10))
+        for _ in range(3):
+            await world.receive("w1", max_wait_ms=100)
+        await asyncio.sleep(1)
+        request = pb.ClaimRequest(topic_id=TOPIC_ID, channel="billing", worker_id="w2")
+        reply, payload = await world.service.claim(request)
+        assert [value[:1] for value in values_of(reply, bytes(payload))] == [b"a"]
+        led = await world.opened()
+        assert [led.delivery.in_flight_of(worker) for worker in ("w1", "w2")] == [2, 1]
+        assert not (await world.settle("w1", said(1, 2))).errors
+        assert not (await world.settle("w2", said(0, delivery=2))).errors
+
+    play(scenario)
+
+
+def test_what_is_acknowledged_while_a_claim_is_being_answered_is_not_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel())
+        await world.send(b"a")
+        await world.send(b"b", b"c")
+        for _ in range(3):
+            await world.receive("w1", max_wait_ms=100)
+        await asyncio.sleep(1)
+        prepare = Answer.prepare
+
+        async def slow(answer: Answer, led: LedChannel, wanted: list[OffsetRange]) -> list[int]:
+            found = await prepare(answer, led, wanted)
+            assert not (await world.settle("w1", said(0, 1))).errors
+            return found
+
+        monkeypatch.setattr(Answer, "prepare", slow)
+        request = pb.ClaimRequest(topic_id=TOPIC_ID, channel="billing", worker_id="w2")
+        reply, payload = await world.service.claim(request)
+        assert records_of(reply, bytes(payload)) == [(2, b"c")]
 
     play(scenario)
 
