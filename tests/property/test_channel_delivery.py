@@ -385,7 +385,7 @@ class World:
                 self.lettered.add(dead.offset)
                 self.delivery.buried(dead.offset)
             else:
-                self.delivery.bury_later(dead.offset, 40, self.now_ms)
+                self.delivery.bury_later(dead.offset, 40, self.now_ms, "no")
 
     def pause(self, paused: bool) -> None:
         self.paused = paused

@@ -348,20 +348,24 @@ class WorkerInfo(_message.Message):
     def __init__(self, worker_id: _Optional[str] = ..., client: _Optional[str] = ..., max_in_flight: _Optional[int] = ..., in_flight: _Optional[int] = ..., idle_ms: _Optional[int] = ...) -> None: ...
 
 class PendingRecord(_message.Message):
-    __slots__ = ("offset", "worker_id", "idle_ms", "deliveries", "due_ms", "in_transaction")
+    __slots__ = ("offset", "worker_id", "idle_ms", "deliveries", "due_ms", "in_transaction", "dead", "trouble")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     IDLE_MS_FIELD_NUMBER: _ClassVar[int]
     DELIVERIES_FIELD_NUMBER: _ClassVar[int]
     DUE_MS_FIELD_NUMBER: _ClassVar[int]
     IN_TRANSACTION_FIELD_NUMBER: _ClassVar[int]
+    DEAD_FIELD_NUMBER: _ClassVar[int]
+    TROUBLE_FIELD_NUMBER: _ClassVar[int]
     offset: int
     worker_id: str
     idle_ms: int
     deliveries: int
     due_ms: int
     in_transaction: bool
-    def __init__(self, offset: _Optional[int] = ..., worker_id: _Optional[str] = ..., idle_ms: _Optional[int] = ..., deliveries: _Optional[int] = ..., due_ms: _Optional[int] = ..., in_transaction: bool = ...) -> None: ...
+    dead: bool
+    trouble: str
+    def __init__(self, offset: _Optional[int] = ..., worker_id: _Optional[str] = ..., idle_ms: _Optional[int] = ..., deliveries: _Optional[int] = ..., due_ms: _Optional[int] = ..., in_transaction: bool = ..., dead: bool = ..., trouble: _Optional[str] = ...) -> None: ...
 
 class SeekChannelRequest(_message.Message):
     __slots__ = ("topic_id", "channel", "channel_id", "partition", "offset", "timestamp_ms", "call")

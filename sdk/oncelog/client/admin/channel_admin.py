@@ -179,6 +179,8 @@ class ChannelAdmin(AdminBase):
                 item.deliveries,
                 item.due_ms,
                 item.in_transaction,
+                item.dead,
+                item.trouble,
             )
             for answer in answers
             for item in answer.pending

@@ -59,7 +59,7 @@ class ChannelWorker:
 
 @dataclass(frozen=True, slots=True)
 class PendingMessage:
-    """A record that was delivered and is not settled. `worker_id` empty: it waits for its next delivery."""
+    """A record that was delivered and is not settled. `worker_id` empty: it waits for its next delivery, or is dead."""
 
     partition: int
     offset: int
@@ -68,8 +68,12 @@ class PendingMessage:
     """Since it was last delivered."""
     deliveries: int
     due_ms: int
-    """Until it comes again, if nothing happens."""
+    """Until it comes again, if nothing happens; of a dead one until its dead letter is tried again."""
     in_transaction: bool
+    dead: bool = False
+    """Its dead letter is still to be written."""
+    trouble: str = ""
+    """Why the dead letter could not be written at the last try."""
 
 
 @dataclass(frozen=True, slots=True)

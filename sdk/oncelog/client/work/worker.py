@@ -279,9 +279,8 @@ class Worker(StaysHere, Generic[K, V]):
 
         `offsets`: these; none = whatever was delivered at least `min_idle_ms` ago, from `from_offset` on, 1 to 1,000 records at
         most. They come on top of `max_in_flight`, those included that a deserializer refuses. A record that was never delivered
-        is not taken, nor one in its last delivery (`max_deliveries`), nor what another worker was given or has touched less than
-        a second ago. Raises `ConfigError` for a number out of its range.
-        Redis: XCLAIM and XAUTOCLAIM.
+        is not taken, nor one in its last delivery (`max_deliveries`), nor what another worker was given or has touched less
+        than a second ago. Raises `ConfigError` for a number out of its range. Redis: XCLAIM and XAUTOCLAIM.
         """
         request = ch.ClaimRequest(
             worker_id=self.worker_id,

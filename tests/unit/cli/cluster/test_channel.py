@@ -117,6 +117,17 @@ def test_pending_records_are_listed(busy: FakeChannels, oncelog: Oncelog) -> Non
     assert oncelog("channel", "pending", TOPIC, CHANNEL, "--worker", "x", "--format", "json").data == []
 
 
+def test_a_dead_record_whose_letter_cannot_be_written_is_listed_with_the_reason(
+    busy: FakeChannels, oncelog: Oncelog
+) -> None:
+    busy.parts[0].entries[1] = Entry(deliveries=5, trouble="MessageTooLargeError: too large", deadline_s=1_000.0)
+    busy.parts[0].next_offset = 2
+    _, row = oncelog("channel", "pending", TOPIC, CHANNEL, "--format", "json").data
+    assert (row["offset"], row["worker_id"], row["dead"]) == (1, "", True)
+    assert row["trouble"] == "MessageTooLargeError: too large"
+    assert "MessageTooLargeError" in oncelog("channel", "pending", TOPIC, CHANNEL).out
+
+
 def test_a_claim_takes_and_acknowledges(busy: FakeChannels, oncelog: Oncelog) -> None:
     said = oncelog("channel", "claim", TOPIC, CHANNEL, "--partition", "0", "--offset", "0", "--then", "ack")
     assert (said.code, said.out) == (0, "1 records were claimed, and are done\n")

@@ -17,7 +17,7 @@ from typing import Final
 
 from oncelog_partition_leader.core.channels.offset_ranges import OffsetRange
 from oncelog_partition_leader.core.channels.open_transactions import OpenTransactions
-from oncelog_partition_leader.core.channels.pending_list import PendingRecord, pending_records
+from oncelog_partition_leader.core.channels.pending_list import PendingRecord, Question, pending_records
 from oncelog_partition_leader.core.channels.record.entry import Entry
 from oncelog_partition_leader.core.channels.record.fates import Counts, Fates
 from oncelog_partition_leader.core.channels.record.record_states import RecordState
@@ -304,10 +304,11 @@ class Delivery:
         if entry is not None and entry.state is _S.BURYING:
             self._fates.buried(entry)
 
-    def bury_later(self, offset: int, pause_ms: int, now_ms: int) -> None:
-        """Notes that the letter could not be written; `to_bury` returns the record again after the pause."""
+    def bury_later(self, offset: int, pause_ms: int, now_ms: int, trouble: str) -> None:
+        """Notes that the letter could not be written, and why; `to_bury` returns the record again after the pause."""
         entry = self._records.entries.get(offset)
         if entry is not None and entry.state is _S.BURYING:
+            self._fates.burial.troubles[offset] = trouble
             entry.due_ms = now_ms + pause_ms
             self._records.deadlines.add(entry.due_ms, offset, offset)
 
@@ -356,7 +357,8 @@ class Delivery:
         self, now_ms: int, most: int, worker_id: str = "", min_idle_ms: int = 0, from_offset: int = 0
     ) -> list[PendingRecord]:
         """Returns records that were delivered and are not settled, by offset. `worker_id`: only those that it holds."""
-        return pending_records(self._records, now_ms, most, worker_id, min_idle_ms, from_offset)
+        question = Question(most, worker_id, min_idle_ms, from_offset)
+        return pending_records(self._records, self._fates.burial.troubles, question, now_ms)
 
     def check(self) -> None:
         """Asserts every invariant; for tests."""
@@ -370,6 +372,7 @@ class Delivery:
         assert all(offset in waiting for offset in settling), "what was settled is written"
         dead = {e.offset for e in self._records.entries.values() if e.state is _S.BURYING}
         assert dead == set(self._fates.burial.reasons), "each dead record has its letter"
+        assert dead.issuperset(self._fates.burial.troubles), "what is settled has no trouble"
 
 
 def _pause_ms(entry: Entry, now_ms: int) -> int:

@@ -30,6 +30,8 @@ Spawn = Callable[[Coroutine[object, None, None], str], None]
 _AT_ONCE: Final = 100
 _PAUSE_MS: Final = 500
 _PAUSE_MAX_MS: Final = 30_000
+_TROUBLE_MAX: Final = 500
+"""The characters of a failure that operators see."""
 _OF_ONE_RECORD: Final = (CorruptMessageError, InvalidRecordError, MessageTooLargeError, RecordListTooLargeError)
 """The errors that say something about the records, or about all of them together."""
 _log = logging.getLogger(__name__)
@@ -148,8 +150,9 @@ class Burials:
         self._failures += 1
         if self._ended:
             return
+        trouble = f"{type(error).__name__}: {error}"[:_TROUBLE_MAX]
         for one in some:
-            self._delivery.bury_later(one.offset, pause_ms, self._clock.monotonic_ms())
+            self._delivery.bury_later(one.offset, pause_ms, self._clock.monotonic_ms(), trouble)
         if not error.retriable:
             failed = {one.offset for one in some}
             for waiting in self._waiting:

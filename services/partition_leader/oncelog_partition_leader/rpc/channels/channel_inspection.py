@@ -106,6 +106,8 @@ class ChannelInspection:
                 deliveries=item.deliveries,
                 due_ms=item.due_ms,
                 in_transaction=item.in_transaction,
+                dead=item.dead,
+                trouble=item.trouble,
             )
 
     # ------------------------------------------------------------ seek

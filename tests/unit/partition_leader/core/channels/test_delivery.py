@@ -190,7 +190,7 @@ def test_a_dead_record_is_settled_when_its_letter_is_written() -> None:
     delivery.tick(NOW + WAIT)
     assert delivery.to_bury() == [Dead(0, 1, "poison"), Dead(1, 1, "max_deliveries")]
     assert delivery.to_bury() == []
-    delivery.bury_later(1, 500, NOW)
+    delivery.bury_later(1, 500, NOW, "")
     delivery.buried(0)
     assert delivery.next_deadline_ms() == NOW + 500
     delivery.tick(NOW + 500)
@@ -198,7 +198,7 @@ def test_a_dead_record_is_settled_when_its_letter_is_written() -> None:
     assert write(delivery).settled_before == 1
     delivery.buried(1)
     delivery.buried(1)
-    delivery.bury_later(1, 5, NOW)
+    delivery.bury_later(1, 5, NOW, "")
     assert write(delivery).settled_before == 2
     assert delivery.describe(NOW).dead == 2
 

@@ -27,6 +27,7 @@ ALL = [
     PendingRecord(1, "ann", 100, 1, 0, True),
     PendingRecord(2, "ann", 100, 1, WAIT - 100, False),
     PendingRecord(3, "bob", 50, 1, WAIT - 50, False),
+    PendingRecord(5, "", 50, 1, 0, False, dead=True),
 ]
 
 
@@ -39,6 +40,7 @@ def test_each_is_told_with_owner_idle_time_and_count() -> None:
     [
         ({"most": 2}, ALL[:2]),
         ({"most": 9, "worker_id": "ann"}, ALL[1:3]),
+        ({"most": 9, "worker_id": "bob"}, ALL[3:4]),
         ({"most": 9, "min_idle_ms": 51}, ALL[:3]),
         ({"most": 9, "from_offset": 2}, ALL[2:]),
         ({"most": 0}, []),
@@ -46,6 +48,18 @@ def test_each_is_told_with_owner_idle_time_and_count() -> None:
 )
 def test_it_can_be_asked_for_some(question: dict[str, object], told: list[PendingRecord]) -> None:
     assert busy().pending(NOW + 100, **question) == told  # type: ignore[arg-type]
+
+
+def test_a_dead_record_is_told_with_what_keeps_its_letter_from_being_written() -> None:
+    delivery = busy()
+    assert [dead.offset for dead in delivery.to_bury()] == [5]
+    delivery.bury_later(5, 500, NOW + 100, "too large")
+    (told,) = delivery.pending(NOW + 150, 10, from_offset=5)
+    assert told == PendingRecord(5, "", 100, 1, 450, False, dead=True, trouble="too large")
+    delivery.check()
+    delivery.buried(5)
+    assert delivery.pending(NOW + 150, 10, from_offset=5) == []
+    delivery.check()
 
 
 def test_counts_say_the_same() -> None:

@@ -47,6 +47,25 @@ def test_a_description_says_what_there_is() -> None:
     play(scenario)
 
 
+def test_a_dead_record_whose_letter_cannot_be_written_is_told_with_the_reason_until_there_is_a_way_out() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel(dead_letter_topic="letters"))
+        await world.send(b"a", b"b")
+        await world.values(max_wait_ms=100)
+        world.transport.refusals = [errors.MessageTooLargeError("5000 bytes")] * 100
+        assert (await world.settle("w1", said(0, verdict=pb.VERDICT_REJECT))).errors
+        told = (await describe(world, max_pending=10)).pending
+        assert [(item.offset, item.worker_id, item.dead) for item in told] == [(0, "", True), (1, "w1", False)]
+        assert told[0].trouble == "MessageTooLargeError: 5000 bytes"
+        assert 0 < told[0].due_ms <= 30_000
+        world.put(channel())
+        await asyncio.sleep(30)
+        assert [item.offset for item in (await describe(world, max_pending=10)).pending] == [1], "it was dropped"
+
+    play(scenario)
+
+
 def test_a_partition_that_is_led_elsewhere_has_its_own_error() -> None:
     async def scenario(world: ChannelWorld) -> None:
         await world.lead()

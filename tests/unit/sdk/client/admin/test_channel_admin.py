@@ -12,7 +12,7 @@ from oncelog.client.admin.channel_descriptions import ClaimedMessages
 from oncelog.client.client import Client
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
 from tests.unit.sdk.client.reading import append
-from tests.unit.sdk.client.work.fake_channels import CHANNEL, FakeChannels
+from tests.unit.sdk.client.work.fake_channels import CHANNEL, Entry, FakeChannels
 
 Work = Callable[[Client], Awaitable[None]]
 
@@ -129,6 +129,10 @@ def test_pending_records_are_chosen_by_worker_idle_time_and_offset(
             assert await pending(TOPIC, CHANNEL, worker_id="another") == []
             (first, *_) = await pending(TOPIC, CHANNEL, worker_id=worker.worker_id)
             assert (first.partition, first.worker_id, first.deliveries) == (0, worker.worker_id, 1)
+            assert (first.dead, first.trouble) == (False, "")
+            channels.parts[0].entries[9] = Entry(deliveries=3, trouble="no such topic")
+            (*_, dead) = await pending(TOPIC, CHANNEL)
+            assert (dead.offset, dead.worker_id, dead.dead, dead.trouble) == (9, "", True, "no such topic")
             with pytest.raises(errors.UnknownTopicError):
                 await pending(TOPIC, CHANNEL, partition=7)
 

@@ -43,6 +43,8 @@ class Entry:
     not_before_s: float = 0.0
     delivered_s: float = 0.0
     txn_no: int = 0
+    trouble: str = ""
+    """It is dead, and this keeps its letter from being written."""
 
 
 @dataclass(slots=True)
@@ -413,7 +415,9 @@ class FakeChannels:
         found.acknowledged, found.dead = len(part.settled) - len(part.dead), len(part.dead)
         for name in sorted({entry.worker for entry in held.values()}):
             found.workers.add(worker_id=name, client="here", in_flight=sum(e.worker == name for e in held.values()))
-        for offset, entry in held.items():
+        for offset, entry in sorted(part.entries.items()):
+            if not (entry.worker or entry.trouble):
+                continue
             idle_ms = int((now_s - entry.delivered_s) * 1000)
             is_wanted = offset >= request.from_offset and request.worker_id in ("", entry.worker)
             if is_wanted and idle_ms >= request.min_idle_ms and len(found.pending) < request.max_pending:
@@ -423,6 +427,8 @@ class FakeChannels:
                     idle_ms=idle_ms,
                     deliveries=entry.deliveries,
                     due_ms=int((entry.deadline_s - now_s) * 1000),
+                    dead=bool(entry.trouble),
+                    trouble=entry.trouble,
                 )
 
     async def _SeekChannel(self, address: str, request: ch.SeekChannelRequest, _: bytes) -> tuple[Any, bytes]:

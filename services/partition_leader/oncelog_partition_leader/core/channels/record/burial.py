@@ -17,12 +17,14 @@ EXHAUSTED: Final = "max_deliveries"
 class Burial:
     """The dead records of one channel on one partition."""
 
-    __slots__ = ("_queue", "reasons")
+    __slots__ = ("_queue", "reasons", "troubles")
 
     def __init__(self) -> None:
         self._queue: deque[int] = deque()
         self.reasons: dict[int, str] = {}
         """The reason of each record that is dead and whose letter is not written."""
+        self.troubles: dict[int, str] = {}
+        """Why the letters of some of them could not be written at the last try."""
 
     def add(self, offset: int, reason: str) -> None:
         """Takes in a record that has died."""
@@ -46,8 +48,10 @@ class Burial:
     def done(self, offset: int) -> None:
         """Forgets a record."""
         self.reasons.pop(offset, None)
+        self.troubles.pop(offset, None)
 
     def clear(self) -> None:
         """Forgets all of them."""
         self._queue.clear()
         self.reasons.clear()
+        self.troubles.clear()
