@@ -31,6 +31,7 @@ from oncelog_partition_leader.cluster.controller_term import Commit
 from oncelog_runtime.metadata.channel_values import START_EARLIEST, START_LATEST, Channel, ChannelOptions, channel_key
 from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS, DeletedTopic, Topic, deleted_topic_key, topic_key
 from oncelog_runtime.metadata.cluster_view import ClusterView, Versioned
+from oncelog_runtime.metadata.waiting_topics import is_waiting
 from oncelog_runtime.ports import Compare, Put, WallClock
 
 _log = logging.getLogger(__name__)
@@ -74,6 +75,8 @@ class Channels:
         check_channel_name(name)
         if len(nonce) > _NONCE_MAX:
             raise InvalidRequestError("a nonce is too long", limit=_NONCE_MAX)
+        if is_waiting(topic_name):  # one of an earlier version may still be altered and deleted
+            raise InvalidTopicError("what waits is delivered when it is due: make a channel of its topic", topic=topic_name)
         topic = self._topic(topic_name)
         topic_id = topic.value.topic_id
         channel_id = _id_of_call(topic_id, name, nonce) if nonce else f"{self._random.getrandbits(128):032x}"
@@ -191,7 +194,7 @@ class Channels:
     def _checked(self, topic: Topic, options: ChannelOptions) -> ChannelOptions:
         options.check()
         letters = options.dead_letter_topic
-        if letters in INTERNAL_TOPICS or letters == topic.name:
+        if letters in INTERNAL_TOPICS or is_waiting(letters) or letters == topic.name:
             raise InvalidTopicError("dead records go to another topic, and to none of the cluster's own", topic=letters)
         if letters and letters not in self._view.topics:
             raise UnknownTopicError("the dead-letter topic does not exist: create it first", topic=letters)

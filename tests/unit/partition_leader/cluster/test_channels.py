@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from oncelog import errors
+from oncelog.core.names import waiting_topic
 from oncelog_partition_leader.cluster import channels as module
 from oncelog_partition_leader.cluster.channels import Channels
-from oncelog_runtime.metadata.channel_values import START_EARLIEST, START_LATEST, Channel
+from oncelog_runtime.metadata.channel_values import START_EARLIEST, START_LATEST, Channel, ChannelOptions
 from oncelog_runtime.metadata.cluster_keys import OFFSETS_TOPIC, DeletedTopic, deleted_topic_key, topic_key
 from tests.unit.partition_leader import cluster_place
 from tests.unit.partition_leader.cluster_place import TOPIC_ID, Place
@@ -108,6 +109,7 @@ def test_a_copy_of_a_creation_gets_its_channel_and_makes_none_after_the_deletion
     [
         ({"topic": "no"}, errors.UnknownTopicError),
         ({"topic": OFFSETS_TOPIC}, errors.InvalidTopicError),
+        ({"topic": waiting_topic("t")}, errors.InvalidTopicError),
         ({"name": "a/b"}, errors.InvalidRequestError),
         ({"name": ""}, errors.InvalidRequestError),
         ({"nonce": "x" * 65}, errors.InvalidRequestError),
@@ -116,6 +118,7 @@ def test_a_copy_of_a_creation_gets_its_channel_and_makes_none_after_the_deletion
         ({"options": {"dead_letter_topic": "no"}}, errors.UnknownTopicError),
         ({"options": {"dead_letter_topic": "t"}}, errors.InvalidTopicError),
         ({"options": {"dead_letter_topic": OFFSETS_TOPIC}}, errors.InvalidTopicError),
+        ({"options": {"dead_letter_topic": waiting_topic("t")}}, errors.InvalidTopicError),
         ({"options": {"dead_letter_topic": "a/b"}}, errors.InvalidTopicError),
     ],
 )
@@ -124,6 +127,20 @@ def test_mistakes_are_refused_and_leave_nothing(call: dict[str, Any], error: typ
         with pytest.raises(error):
             await making.create(**call)
         assert not making.place.view.channels
+
+    run(scenario)
+
+
+def test_a_channel_that_an_earlier_version_has_made_of_a_waiting_topic_can_be_deleted() -> None:
+    async def scenario(making: Making) -> None:
+        waiting = waiting_topic("t")
+        await making.place.topic(waiting, "d" * 32)
+        old = Channel("d" * 32, "work", "e" * 32, ChannelOptions())
+        await making.place.put(old.key, old.encode())
+        await making.channels.alter(waiting, "work", {}, True)
+        assert await making.channels.delete(waiting, "work") == old.channel_id
+        with pytest.raises(errors.InvalidTopicError):
+            await making.create(topic=waiting)
 
     run(scenario)
 

@@ -27,6 +27,7 @@ from oncelog_partition_leader.partition.channels.reading.committed_reading impor
 from oncelog_partition_leader.partition.partition import LocalPartition
 from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS
 from oncelog_runtime.metadata.cluster_view import ClusterView
+from oncelog_runtime.metadata.waiting_topics import is_waiting
 
 PREFIX: Final = "oncelog.dead."
 _OWN_HEADERS: Final = 6
@@ -49,7 +50,7 @@ class LetterWriter:
 
         Raises `OncelogError`: then they may be written, or not.
         """
-        if topic in INTERNAL_TOPICS:
+        if topic in INTERNAL_TOPICS or is_waiting(topic):
             raise InvalidTopicError("dead letters do not go to the cluster's own topics", topic=topic)
         found = self._view.topic(topic)
         letters = [letter for one in dead if (letter := await self._letter(source, channel, one)) is not None]

@@ -7,6 +7,7 @@ import pytest
 from oncelog import errors
 from oncelog.core.batch.batch import decode_batch, encode_batch
 from oncelog.core.batch.record import EXPIRES_HEADER
+from oncelog.core.names import waiting_topic
 from oncelog_partition_leader.core.channels.settlement import Dead
 from tests.unit.partition_leader.channel_world import LETTERS_ID, TOPIC_ID, ChannelWorld, play
 
@@ -74,7 +75,8 @@ def test_letters_go_to_topics_of_users_that_exist() -> None:
         await world.send(b"a")
         with pytest.raises(errors.UnknownTopicError):
             await world.around.letters.bury(partition, "billing", "nowhere", [Dead(0, 1, "")])
-        with pytest.raises(errors.InvalidTopicError):
-            await world.around.letters.bury(partition, "billing", "__consumer_offsets", [Dead(0, 1, "")])
+        for topic in ("__consumer_offsets", waiting_topic("letters")):
+            with pytest.raises(errors.InvalidTopicError):
+                await world.around.letters.bury(partition, "billing", topic, [Dead(0, 1, "")])
 
     play(scenario)
