@@ -42,7 +42,17 @@ _SUMMED: Final = (
 )
 DESCRIBE_COLUMNS: Final = ("partition", "settled_before", "end_offset", "depth", "in_flight", "redelivered", "dead")
 DESCRIBE_WIDE: Final = ("in_transaction", "waiting", "delivered", "acknowledged", "leader_epoch", "error")
-PENDING_COLUMNS: Final = ("partition", "offset", "worker_id", "idle_ms", "deliveries", "due_ms", "in_transaction", "dead", "trouble")
+PENDING_COLUMNS: Final = (
+    "partition",
+    "offset",
+    "worker_id",
+    "idle_ms",
+    "deliveries",
+    "due_ms",
+    "in_transaction",
+    "dead",
+    "trouble",
+)
 _NOTHING_CLAIMED: Final = (
     "no record was claimed: a claim takes what was delivered and is not settled, but nothing that is in its last delivery\n"
     "(max_deliveries), which is dead when that ends"

@@ -445,21 +445,16 @@ class Settler:
         return _entered(records, reply, self._over)
 
     async def farewell(self, brokers: Iterable[str], waiting: list[Held], timeout_ms: int) -> None:
-        """Tells these brokers that the worker ends, and gives back what the caller was never given. One try.
-
-        That is named with RELEASE. What the brokers take back besides was handed out, and counts as a delivery.
-        """
-        deadline_ms = now_ms() + timeout_ms
-        by_broker = _released(waiting)
+        """Tells these brokers that the worker ends, and releases what the caller was never given: the rest counts. One try."""
+        deadline_ms, by_broker = now_ms() + timeout_ms, _released(waiting)
         await asyncio.gather(*(self._leave(broker, by_broker.get(broker, []), deadline_ms) for broker in brokers))
 
     async def _leave(self, broker: str, records: list[Held], deadline_ms: int) -> None:
         items = [_item(item) for item in items_of((held.place, Said(Verdict.RELEASE)) for held in records)]
         try:
-            while len(items) > MOST_RECORDS:  # what is not named counts as a delivery
-                await self._call(broker, items[:MOST_RECORDS], deadline_ms)
-                del items[:MOST_RECORDS]
-            await self._call(broker, items, deadline_ms, leaves=True)
+            for begin in range(0, max(len(items), 1), MOST_RECORDS):
+                end = begin + MOST_RECORDS
+                await self._call(broker, items[begin:end], deadline_ms, leaves=end >= len(items))
         except errors.OncelogError:
             pass  # the broker finds out by itself that the worker is silent
         for held in records:

@@ -76,7 +76,9 @@ class Channels:
         if len(nonce) > _NONCE_MAX:
             raise InvalidRequestError("a nonce is too long", limit=_NONCE_MAX)
         if is_waiting(topic_name):  # one of an earlier version may still be altered and deleted
-            raise InvalidTopicError("what waits is delivered when it is due: make a channel of its topic", topic=topic_name)
+            raise InvalidTopicError(
+                "what waits is delivered when it is due: make a channel of its topic", topic=topic_name
+            )
         topic = self._topic(topic_name)
         topic_id = topic.value.topic_id
         channel_id = _id_of_call(topic_id, name, nonce) if nonce else f"{self._random.getrandbits(128):032x}"

@@ -1,4 +1,5 @@
-"""The records that were delivered and are not settled, for the eyes of an operator: also the dead ones whose letters cannot be written.
+"""The records that were delivered and are not settled, for the eyes of an operator. Dead ones whose letters cannot be written
+are among them.
 
 Rule: reading it changes nothing. It looks at every entry, so it is for questions of people, not for each request.
 """

@@ -32,11 +32,11 @@ _REPEATABLE: Final = {Verdict.ACK: _S.SETTLING, Verdict.REJECT: _S.BURYING}
 
 
 _SURE_MAX_MS: Final = 1_000
-"""After a slow answer the SDK is sure for twice its round trip, which no broker knows; this has room for one of half a second."""
+"""After a slow answer the SDK is sure for twice its round trip, which no broker knows: there is room for half a second."""
 
 
 def sure_ms(ack_wait_ms: int) -> int:
-    """Returns for how long after a delivery or a touch a worker may be sure of a record, with the SDK's bound for short waits."""
+    """Returns for how long after a delivery or a touch a worker may be sure of a record."""
     return min(_SURE_MAX_MS, max(SURE_MS, ack_wait_ms // 2))
 
 

@@ -63,7 +63,7 @@ class Answer:
         self._batches: list[Buffer] = []
         self._named: list[tuple[LedChannel, Taken]] = []
         self._wanted: list[list[Taken]] = []
-        """What each batch has of the records that are to be claimed."""
+        """The records of each batch that are to be claimed."""
         self._size = 0
         self._is_full = False
 
@@ -155,9 +155,7 @@ class Answer:
                     break
         except StorageError as error:
             self.refuse(led.partition.id, error)
-        return [
-            offset for pieces in self._wanted for piece in pieces for offset in range(piece.first, piece.last + 1)
-        ]
+        return [offset for pieces in self._wanted for piece in pieces for offset in range(piece.first, piece.last + 1)]
 
     def name_claimed(self, led: LedChannel, taken: Sequence[Taken]) -> None:
         """Names what was claimed of it; a batch of which nothing was claimed any more is not sent."""
