@@ -31,7 +31,7 @@ class Entry:
         self.due_ms: int | None = None
         """The deadline, the end of the pause, or the next try of its letter; None = nothing is due."""
         self.ack_wait_ms = 0
-        """The channel's at its last delivery: its worker was told that one, and counts with it."""
+        """The channel's at its last delivery: its worker counts with that one."""
 
     @property
     def ended_deliveries(self) -> int:
