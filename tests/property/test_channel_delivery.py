@@ -263,13 +263,15 @@ class World:
             ]
             assert [] in results
 
-    def leave(self, worker: str, said_so: bool) -> None:
+    def leave(self, worker: str, released: bool) -> None:
         self.delivery.tick(self.now_ms)
-        self.delivery.worker_left(worker, self.now_ms, said_so=said_so)
+        self.delivery.worker_left(worker, self.now_ms, released=released)
         assert self.delivery.in_flight_of(worker) == 0
-        for offset, (owner, _) in list(self.owners.items()):
+        for offset, (owner, deadline_ms) in list(self.owners.items()):
             if owner == worker:
                 del self.owners[offset]
+                if deadline_ms > self.now_ms and offset >= self.log_begin:
+                    self.counts[offset] -= released
 
     def claim(self, worker: str, which: int, min_idle_ms: int) -> None:
         offsets = sorted({run.first for _, run in self.given[-which:]}) if which % 2 else []

@@ -223,3 +223,60 @@ def test_a_pause_does_not_go_by_a_clock_that_is_wrong_alone() -> None:
 
     with SimCluster("channels-clock") as cluster:
         cluster.world.loop.run(main(cluster))
+
+
+def test_a_record_whose_work_ends_each_of_its_workers_is_dead_in_the_end() -> None:
+    """An exception ends the `async with` of the worker. What only waited in it, or was on its way, does not count."""
+
+    async def main(cluster: SimCluster) -> None:
+        await cluster.healthy()
+        async with cluster.client("writer") as client:
+            await client.admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=3)
+            await client.admin.create_channel(TOPIC, CHANNEL, max_deliveries=3, retry_backoff_ms=60_000)
+            await send(client, range(0, 6, 2))
+            counts = []
+
+            async def work() -> None:
+                async with client.worker(TOPIC, channel=CHANNEL) as worker:
+                    async for message in worker:
+                        counts.append((message.value, message.deliveries))
+                        raise ValueError("poison")
+
+            for _ in range(3):
+                with pytest.raises(ValueError, match="poison"):
+                    await work()
+            assert counts == [(b"0", 1), (b"0", 2), (b"0", 3)], "at once, whatever the pause of the channel is"
+            async with client.worker(TOPIC, channel=CHANNEL) as worker:
+                left = [await anext(worker), await anext(worker)]
+                assert [(one.value, one.deliveries) for one in left] == [(b"2", 1), (b"4", 1)]
+                await worker.ack(left)
+            assert sum(one.dead for one in (await client.admin.describe_channel(TOPIC, CHANNEL)).partitions) == 1
+
+    with SimCluster("channels-poison") as cluster:
+        cluster.world.loop.run(main(cluster))
+
+
+def test_a_record_on_its_way_to_a_worker_that_ends_is_not_counted() -> None:
+    """With one delivery for each record it would be dead without having been worked on."""
+
+    async def main(cluster: SimCluster) -> None:
+        await cluster.healthy()
+        async with cluster.client("writer") as client:
+            await client.admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=3)
+            await client.admin.create_channel(TOPIC, CHANNEL, max_deliveries=1)
+            for step in range(20):
+                async with client.worker(TOPIC, channel=CHANNEL):
+                    await asyncio.sleep(1)
+                    sending = asyncio.ensure_future(send(client, range(2 * step, 2 * step + 1)))
+                    await asyncio.sleep(step * 0.0005)
+                await sending
+            found: set[int] = set()
+            async with asyncio.timeout(60), client.worker(TOPIC, channel=CHANNEL) as worker:
+                while len(found) < 20:
+                    for message in await worker.getmany(timeout_ms=5_000):
+                        found.add(int(message.value or b""))
+                        await message.ack()
+            assert found == set(range(0, 40, 2))
+
+    with SimCluster("channels-leaving") as cluster:
+        cluster.world.loop.run(main(cluster))

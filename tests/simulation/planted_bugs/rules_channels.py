@@ -15,9 +15,11 @@ The seeds of `test_channel_work.py` that noticed when these were written:
 
 from __future__ import annotations
 
+from oncelog.client.work import settling as client_settling
 from oncelog.client.work.assurance import Assurance
 from oncelog_coordinator.core.channels import channel_table, lost_records
 from oncelog_coordinator.core.channels.channel_table import ChannelTable
+from oncelog_partition_leader.core.channels import settling
 from oncelog_partition_leader.core.channels.delivery import Delivery
 from oncelog_partition_leader.core.channels.open_transactions import OpenTransactions
 from oncelog_partition_leader.core.channels.record.entry import Entry
@@ -25,12 +27,14 @@ from oncelog_partition_leader.core.channels.record.fates import Fates
 from oncelog_partition_leader.core.channels.record.records import Records
 from oncelog_partition_leader.core.channels.settlement import Settlement
 from oncelog_partition_leader.partition.channels import opening
+from oncelog_partition_leader.partition.channels.dead_letters import LetterWriter
 from oncelog_partition_leader.partition.channels.doubts import Doubts
 from oncelog_partition_leader.partition.channels.led_channel import LedChannel
 from oncelog_partition_leader.partition.channels.opening import Opening
 from oncelog_partition_leader.partition.channels.reading import committed_reading
 from oncelog_partition_leader.partition.channels.state_writer import StateWriter
 from oncelog_partition_leader.partition.channels.transaction_acks import TransactionAcks
+from oncelog_partition_leader.rpc.channels.channel_service import ChannelService
 from tests.simulation.planted_bugs import edit, without
 
 _CORE = "unit/partition_leader/core/channels/"
@@ -51,6 +55,33 @@ _HELD_IN_ANY_WAY = """sorted(offset for offset, one in self._records.entries.ite
                           if one.worker == worker_id and one.state in (_S.IN_FLIGHT, _S.IN_TXN))"""
 
 PLANTS = [
+    without(
+        "channel-begun-not-counted",
+        "what a worker that ends has handed out counts as a delivery",
+        edit(
+            client_settling, "_given_back", ("_BEGUN if held.state is MessageState.HELD else _NOT_BEGUN", "_NOT_BEGUN")
+        ),
+        "unit/sdk/client/work/test_worker.py::test_a_close_counts_what_was_handed_out_alone",
+        "simulation/test_channels.py::test_a_record_whose_work_ends_each_of_its_workers_is_dead_in_the_end",
+    ),
+    without(
+        "channel-on-its-way-counted",
+        "what a worker that ends does not have yet does not count as a delivery",
+        edit(ChannelService, "settle", ("released=True", "released=False")),
+        "simulation/test_channels.py::test_a_record_on_its_way_to_a_worker_that_ends_is_not_counted",
+    ),
+    without(
+        "channel-claim-of-the-sure",
+        "a claim takes no record that its worker may hand out without asking",
+        edit(settling, "_is_sure_of_it", ("now_ms - entry.confirmed_ms < sure_ms(entry.ack_wait_ms)", "False")),
+        f"{_CORE}test_settling.py::test_what_another_worker_was_given_or_has_touched_a_moment_ago_is_not_claimed",
+    ),
+    without(
+        "channel-letter-expires",
+        "a dead letter has no time to live",
+        edit(LetterWriter, "_letter", ("if header[0] != EXPIRES_HEADER", "")),
+        f"{_SHELL}test_dead_letters.py::test_a_letter_has_no_time_to_live",
+    ),
     without(
         "channel-ack-left-out",
         "a write holds every acknowledgement that was confirmed with it",

@@ -48,6 +48,9 @@ from oncelog.wire.wire_errors import from_detail
 
 _MOST_CALLS: Final = 4
 """The most calls that are under way to one broker, and as many more with rejections."""
+_BEGUN: Final = Said(Verdict.NACK, delay_ms=0)
+_NOT_BEGUN: Final = Said(Verdict.RELEASE)
+"""The words with which a worker that ends gives back what it holds."""
 _NOT_KNOWN: Final = "no broker confirmed it in time: whether it is settled is not known; say it again"
 _DEFECT: Final = "a defect of ours: it may be settled, say it again, and `NotOwnerError` may mean that it is"
 
@@ -444,29 +447,33 @@ class Settler:
             return error
         return _entered(records, reply, self._over)
 
-    async def farewell(self, brokers: Iterable[str], waiting: list[Held], timeout_ms: int) -> None:
-        """Tells these brokers that the worker ends, and releases what the caller was never given: the rest counts. One try."""
-        deadline_ms, by_broker = now_ms() + timeout_ms, _released(waiting)
+    async def farewell(self, brokers: Iterable[str], records: Iterable[Held], timeout_ms: int) -> None:
+        """Tells these brokers that the worker ends, and gives back what it holds, all at once. One try.
+
+        What the caller was given counts as a delivery: it may be why the worker ends. The rest does not.
+        """
+        deadline_ms, by_broker = now_ms() + timeout_ms, _given_back(records)
         await asyncio.gather(*(self._leave(broker, by_broker.get(broker, []), deadline_ms) for broker in brokers))
 
-    async def _leave(self, broker: str, records: list[Held], deadline_ms: int) -> None:
-        items = [_item(item) for item in items_of((held.place, Said(Verdict.RELEASE)) for held in records)]
+    async def _leave(self, broker: str, given_back: list[tuple[Held, Said]], deadline_ms: int) -> None:
+        items = [_item(item) for item in items_of((held.place, said) for held, said in given_back)]
         try:
             for begin in range(0, max(len(items), 1), MOST_RECORDS):
                 end = begin + MOST_RECORDS
                 await self._call(broker, items[begin:end], deadline_ms, leaves=end >= len(items))
         except errors.OncelogError:
             pass  # the broker finds out by itself that the worker is silent
-        for held in records:
+        for held, _ in given_back:
             held.moves(MessageIncident.CONFIRMED)
 
 
-def _released(waiting: Iterable[Held]) -> dict[str, list[Held]]:
-    """Returns by broker what is given back now."""
-    by_broker: dict[str, list[Held]] = {}
-    for held in waiting:
+def _given_back(records: Iterable[Held]) -> dict[str, list[tuple[Held, Said]]]:
+    """Returns by broker what is given back now, and in which words."""
+    by_broker: dict[str, list[tuple[Held, Said]]] = {}
+    for held in records:
+        said = _BEGUN if held.state is MessageState.HELD else _NOT_BEGUN
         if held.moves(MessageIncident.VERDICT):
-            by_broker.setdefault(held.broker, []).append(held)
+            by_broker.setdefault(held.broker, []).append((held, said))
     return by_broker
 
 

@@ -168,8 +168,9 @@ class Worker(StaysHere, Generic[K, V]):
             await self._receiver.stop()
             await self._toucher.stop()
             await self._settler.drained(timeout_ms)
-            waiting = held_of(self._receiver.inbox.take_all())
-            await self._settler.farewell(self._receiver.asked, waiting, max(1, deadline_ms - now_ms()))
+            self._receiver.inbox.take_all()
+            held = [*self._receiver.holding]
+            await self._settler.farewell(self._receiver.asked, held, max(1, deadline_ms - now_ms()))
         finally:
             await self._settler.stop()
             self._receiver.inbox.wake()

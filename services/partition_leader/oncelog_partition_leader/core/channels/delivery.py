@@ -154,15 +154,12 @@ class Delivery:
         self.tick(now_ms)
         return self._settling.claimable(worker_id, claim, now_ms)
 
-    def worker_left(self, worker_id: str, now_ms: int, *, said_so: bool = False) -> None:
-        """Gives back what the worker holds; these deliveries count. `said_so`: it comes again at once, without a pause.
-
-        A worker that leaves names with RELEASE what it has not begun. What it still holds then may be why it leaves.
-        """
+    def worker_left(self, worker_id: str, now_ms: int, *, released: bool = False) -> None:
+        """Gives back what the worker holds. `released`: it said so itself, and these deliveries do not count."""
         for offset in sorted(self._records.held.get(worker_id, ())):
             entry = self._records.entries[offset]
-            if said_so:
-                self._fates.give_back(entry, 0, now_ms)
+            if released:
+                self._fates.release(entry)
             else:
                 self._fates.fail(entry, now_ms)
 

@@ -102,8 +102,8 @@ class SharedChannel:
         self.workers.heard(worker_id, client, self._now_ms())
         self._watch_silence()
 
-    def left(self, worker_id: str, *, said_so: bool) -> None:
-        """Gives back what a worker holds, as `Delivery.worker_left` does; it is not known any more."""
+    def left(self, worker_id: str, *, released: bool) -> None:
+        """Gives back what a worker holds. `released`: it said so itself, and these deliveries do not count."""
         if self.workers.left(worker_id) and not len(self.workers):
             self.quiet_since_ms = self._now_ms()
             self._deserted(self)
@@ -112,7 +112,7 @@ class SharedChannel:
             standing.give([])
         for led in list(self.led.values()):
             if led.has_begun:
-                led.delivery.worker_left(worker_id, self._now_ms(), said_so=said_so)
+                led.delivery.worker_left(worker_id, self._now_ms(), released=released)
                 led.changed()
 
     def in_flight_of(self, worker_id: str) -> int:
@@ -130,7 +130,7 @@ class SharedChannel:
         self._silence = None
         self._around.doubts.look()
         for worker_id in self.workers.silent(self._now_ms(), worker_timeout_ms(self.channel.options)):
-            self.left(worker_id, said_so=False)
+            self.left(worker_id, released=False)
         self._watch_silence()
 
     # ------------------------------------------------------------ requests that wait

@@ -186,7 +186,7 @@ class ChannelService:
                 _add_failed(reply, partition, failed)
         shared = self._host.shared_of(channel)
         if request.leaves and shared is not None:
-            shared.left(request.worker_id, said_so=True)
+            shared.left(request.worker_id, released=True)
         return reply, b""
 
     async def _settle_one(

@@ -73,24 +73,12 @@ def test_a_worker_that_left_holds_nothing() -> None:
     assert delivery.next_write(NOW) is not None
 
 
-def test_what_a_worker_that_says_so_had_begun_comes_again_without_a_pause_and_counts() -> None:
+def test_a_worker_that_says_so_leaves_no_trace() -> None:
     delivery = channel(retry_backoff_ms=100)
-    delivery.take("ann", 3, NOW)
-    say(delivery, Verdict.RELEASE, 2)
-    delivery.worker_left("ann", NOW, said_so=True)
-    assert write(delivery).retried == (Retried(0, 1, 0), Retried(1, 1, 0))
-    assert delivery.take("bob", 3, NOW) == [Taken(0, 1, 2), Taken(2, 2, 1)]
-    delivery.check()
-
-
-def test_a_record_that_ends_each_of_its_workers_is_dead_after_max_deliveries() -> None:
-    delivery = channel(records=1, max_deliveries=2, dead_letter_topic="dead")
-    for _ in range(2):
-        delivery.take("ann", 1, NOW)
-        delivery.worker_left("ann", NOW, said_so=True)
-    assert delivery.take("ann", 1, NOW) == []
-    assert [dead.deliveries for dead in delivery.to_bury()] == [2]
-    delivery.check()
+    delivery.take("ann", 2, NOW)
+    delivery.worker_left("ann", NOW, released=True)
+    assert delivery.take("bob", 1, NOW) == [Taken(0, 0, 1)]
+    assert delivery.next_write(NOW) is None
 
 
 def test_times_out_of_date_do_not_pile_up() -> None:

@@ -308,7 +308,7 @@ class FakeChannels:
         for number, leader in self.cluster.leaders.items():
             for entry in self.parts[number].entries.values():
                 if leader == address and entry.worker == worker and not entry.txn_no:
-                    entry.worker = ""
+                    entry.worker, entry.deliveries = "", entry.deliveries - 1
 
     def _enter(self, address: str, request: ch.SettleRequest, reply: ch.SettleReply) -> None:
         """All or nothing."""
