@@ -70,7 +70,11 @@ async def killed(disk: OsDisk) -> None:
         helpers.working.clear()
         slow = LIMITS._replace(bytes_per_s=100_000)
         working = asyncio.create_task(log.compact(NOW_MS, log.log_end_offset, slow, worker=worker))
-        await helpers.working.wait()
+        saying = asyncio.create_task(helpers.working.wait())
+        await asyncio.wait({working, saying}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            saying.cancel()
+            await working  # raises why it has ended before its helper said anything
         os.kill(helpers.started[number].process.pid, end)
         with pytest.raises(HelperGoneError):
             await working

@@ -448,10 +448,7 @@ class Settler:
         return _entered(records, reply, self._over)
 
     async def farewell(self, brokers: Iterable[str], records: Iterable[Held], timeout_ms: int) -> None:
-        """Tells these brokers that the worker ends, and gives back what it holds, all at once. One try.
-
-        What the caller was given counts as a delivery: it may be why the worker ends. The rest does not.
-        """
+        """Tells these brokers that the worker ends, and gives back all that it holds: what the caller has counts. One try."""
         deadline_ms, by_broker = now_ms() + timeout_ms, _given_back(records)
         await asyncio.gather(*(self._leave(broker, by_broker.get(broker, []), deadline_ms) for broker in brokers))
 
