@@ -107,13 +107,17 @@ class SharedChannel:
         if self.workers.left(worker_id) and not len(self.workers):
             self.quiet_since_ms = self._now_ms()
             self._deserted(self)
-        for standing in [standing for standing in self._line if standing.worker_id == worker_id]:
-            self._line.pop(standing, None)
-            standing.give([])
+        self.dismiss(worker_id)
         for led in list(self.led.values()):
             if led.has_begun:
                 led.delivery.worker_left(worker_id, self._now_ms(), released=released)
                 led.changed()
+
+    def dismiss(self, worker_id: str) -> None:
+        """Answers the requests of a worker that wait, with nothing: it takes no record any more."""
+        for standing in [standing for standing in self._line if standing.worker_id == worker_id]:
+            self._line.pop(standing, None)
+            standing.give([])
 
     def in_flight_of(self, worker_id: str) -> int:
         """Returns how many records the worker holds at this broker."""

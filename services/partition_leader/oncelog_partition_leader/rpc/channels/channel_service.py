@@ -174,6 +174,8 @@ class ChannelService:
         shared = self._host.shared_of(channel)
         if shared is not None and shared.workers.get(request.worker_id) is not None:
             shared.heard(request.worker_id, _peer())
+            if request.leaves:  # before it gives anything back: its own request must not take that
+                shared.dismiss(request.worker_id)
         deadline_ms = self._now_ms() + SETTLE_MS
         reply = pb.SettleReply()
         if request.HasField("transaction"):

@@ -118,6 +118,29 @@ def test_a_worker_that_leaves_gives_its_records_back_at_once() -> None:
     play(scenario)
 
 
+def test_what_a_worker_gives_back_as_it_leaves_does_not_go_to_its_own_request() -> None:
+    """The request that it has left standing is older than its last word."""
+
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel())
+        await world.send(b"a")
+        assert await world.values("w1", max_wait_ms=100) == [b"a"]
+        own = asyncio.create_task(world.receive("w1", max_wait_ms=5_000))
+        await asyncio.sleep(0.1)
+        other = asyncio.create_task(world.receive("w2", max_wait_ms=5_000))
+        await asyncio.sleep(0.1)
+        begun = said(0)
+        begun.verdict, begun.delay_ms = pb.VERDICT_NACK, 0
+        assert not (await world.settle("w1", begun, leaves=True)).errors
+        reply, _ = await own
+        assert not reply.records
+        reply, payload = await other
+        assert (values_of(reply, payload), reply.records[0].delivery) == ([b"a"], 2)
+
+    play(scenario)
+
+
 def test_a_worker_that_is_not_heard_of_has_left() -> None:
     async def scenario(world: ChannelWorld) -> None:
         await world.lead()
