@@ -246,7 +246,7 @@ def test_a_record_whose_work_ends_each_of_its_workers_is_dead_in_the_end() -> No
                 with pytest.raises(ValueError, match="poison"):
                     await work()
             assert counts == [(b"0", 1), (b"0", 2), (b"0", 3)], "at once, whatever the pause of the channel is"
-            async with client.worker(TOPIC, channel=CHANNEL) as worker:
+            async with asyncio.timeout(60), client.worker(TOPIC, channel=CHANNEL) as worker:
                 left = [await anext(worker), await anext(worker)]
                 assert [(one.value, one.deliveries) for one in left] == [(b"2", 1), (b"4", 1)]
                 await worker.ack(left)

@@ -20,12 +20,17 @@ COUNT = 12
 BUMPS = pytest.mark.parametrize("bump", [0, 1_000_000])
 
 
+async def topic_and_backup(cluster: SimCluster, client: Client, partitions: int = 1, replicas: int = 3) -> Snapshot:
+    """A topic that nothing waits for, and a backup."""
+    await cluster.healthy()
+    await client.admin.create_topic(TOPIC, partitions=partitions, replication_factor=replicas)
+    await cluster.healthy()
+    return cluster.world.metadata.snapshot()
+
+
 async def story(cluster: SimCluster, client: Client, partitions: int = 3, due_ms: int = 40_000) -> Snapshot:
     """A backup, and the first delayed records of a topic after it. Returns the backup."""
-    await cluster.healthy()
-    await client.admin.create_topic(TOPIC, partitions=partitions, replication_factor=3)
-    await cluster.healthy()
-    backup = cluster.world.metadata.snapshot()
+    backup = await topic_and_backup(cluster, client, partitions)
     await send(client, partitions, due_ms)
     await asyncio.sleep(11)  # the pulse goes on, so that the restore is noticed
     return backup
@@ -122,11 +127,8 @@ def test_brokers_that_the_backup_does_not_know_are_waited_for(late_s: int) -> No
     """They were added after it, and alone keep what waits; and they start later than the others, which have seen them."""
 
     async def main(cluster: SimCluster) -> None:
-        await cluster.healthy()
         async with cluster.client("writer") as client:
-            await client.admin.create_topic(TOPIC, partitions=1, replication_factor=3)
-            await cluster.healthy()
-            backup = cluster.world.metadata.snapshot()
+            backup = await topic_and_backup(cluster, client)
             added = [cluster.add_broker() for _ in range(3)]
             await cluster.healthy()
             await send(client, 1, 120_000)
@@ -209,17 +211,15 @@ def test_logs_that_the_waiting_topic_was_moved_away_from_do_not_stand_for_its_ne
     """etcd is lost before the brokers that are to leave could confirm it, so these keep their logs; the others start late."""
 
     async def main(cluster: SimCluster) -> None:
-        await cluster.healthy()
         async with cluster.client("writer") as client:
-            await client.admin.create_topic(TOPIC, partitions=1, replication_factor=3)
-            await cluster.healthy()
-            backup = cluster.world.metadata.snapshot()
+            backup = await topic_and_backup(cluster, client)
             await send(client, 1, 120_000)
             old = sorted(int(name.removeprefix("broker-")) for name in keepers(cluster))
             target = sorted({*range(6)} - {*old})
             assert not await client.admin.reassign_partitions({(waiting_topic(TOPIC), 0): target})
-            while sorted(replicas(cluster)) != target:  # noqa: ASYNC110 - etcd is cut in this moment
-                await asyncio.sleep(0.0005)
+            async with asyncio.timeout(60):
+                while sorted(replicas(cluster)) != target:  # noqa: ASYNC110 - etcd is cut in this moment
+                    await asyncio.sleep(0.0005)
             for number in old:
                 cluster.world.metadata.cut(f"broker-{number}")
             await asyncio.sleep(5)
@@ -251,11 +251,8 @@ def test_a_broker_that_was_decommissioned_by_mistake_and_put_back_is_waited_for(
     """It was added after the backup, alone keeps what waits, and is down all the time."""
 
     async def main(cluster: SimCluster) -> None:
-        await cluster.healthy()
         async with cluster.client("writer", default_api_timeout_ms=5_000) as client:
-            await client.admin.create_topic(TOPIC, partitions=1, replication_factor=1)
-            await cluster.healthy()
-            backup = cluster.world.metadata.snapshot()
+            backup = await topic_and_backup(cluster, client, replicas=1)
             added = cluster.add_broker()
             number = int(added.removeprefix("broker-"))
             await cluster.healthy()

@@ -109,7 +109,7 @@ PLANTS = [
     without(
         "restored-plans-by-a-guess",
         "no move is planned for a partition whose replicas are a guess",
-        edit(Balancer, "_assignment", ("and not view.is_doubtful(entry) and not is_guess(entry.value)", "")),
+        edit(Balancer, "_assignment", ("if not view.is_doubtful(entry) and not is_guess(entry.value)", "")),
         "conformance/cluster/test_restored_etcd_moved.py"
         "::test_a_guess_that_had_to_wait_ends_with_as_many_replicas_as_the_topic_has",
     ),

@@ -119,12 +119,13 @@ class Balancer:
     def _assignment(self) -> dict[PartitionId, tuple[int, ...]]:
         """Returns the replicas of each partition as they will be when all moves are done, where they are known (rule 6)."""
         view, moves = self._view, self._view.reassignments
+        whole = [item for item in view.partitions.items() if item[0].topic_id in view.topic_names]
         settled = {
             partition_id: moves[partition_id].value.target if partition_id in moves else entry.value.replicas
-            for partition_id, entry in view.partitions.items()
-            if partition_id.topic_id in view.topic_names and not view.is_doubtful(entry) and not is_guess(entry.value)
+            for partition_id, entry in whole
+            if not view.is_doubtful(entry) and not is_guess(entry.value)
         }
-        if len(settled) < len(view.partitions):
+        if len(settled) < len(whole):
             self._look_within(_UNSETTLED_MS)
         return settled
 
