@@ -35,10 +35,11 @@ class HalfMessages:
         await asyncio.wait_for(made._moved.wait(), 10)  # the server's settings
         return made
 
-    async def send(self, streams: int, size: int, patience_s: float = 5.0) -> int:
+    async def send(self, streams: int, size: int, patience_s: float = 5.0, at_least: int = 0) -> int:
         """On each stream a message of `size` bytes but for its last one; returns the bytes that got through.
 
-        Ends when all is sent, the server has ended the connection, or nothing has moved for a while.
+        Ends when all is sent, the server has ended the connection, or nothing has moved for `patience_s`. Until `at_least`
+        bytes got through it waits as long as it takes: a busy machine may stand still for longer than `patience_s`.
         """
         left = {}
         for number in range(streams):
@@ -62,11 +63,12 @@ class HalfMessages:
                     self._connection -= amount
                     left[stream] -= amount
                     sent += amount
+            wait_s = patience_s if sent >= at_least else None
             try:
-                await asyncio.wait_for(self._writer.drain(), patience_s)
-                if sent == before:
+                await asyncio.wait_for(self._writer.drain(), wait_s)
+                if sent == before and not self.is_over:
                     self._moved.clear()
-                    await asyncio.wait_for(self._moved.wait(), patience_s)
+                    await asyncio.wait_for(self._moved.wait(), wait_s)
             except (TimeoutError, ConnectionError):
                 break
         return sent
