@@ -7,13 +7,13 @@ Rule 3: defaults are the safe ones: acks "all", idempotence on, read_committed (
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from oncelog import delivery_presets
 from oncelog.errors import ConfigError, InvalidRequiredAcksError
+from oncelog.option_checks import at_least, coerce, is_text, one_of, positive, secret, suggestion, text, within
 from oncelog.value_types import Deserializer, Serializer
 
 C = TypeVar("C")
@@ -55,7 +55,6 @@ CHANNEL_OPTIONS: Final[Mapping[str, tuple[int, int] | type[bool] | type[str]]] =
 _MAX_INT: Final = 2**31 - 1
 MAX_REQUESTS_IN_FLIGHT: Final = 16
 """Batches of one producer that the leader of a partition remembers, so that a repeat of any of them gets the first answer."""
-_HIGHEST: Final = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +140,16 @@ class ClientConfig:
 
     def __post_init__(self) -> None:
         """Raises `ConfigError`."""
-        _positive(self, "default_api_timeout_ms", "retry_backoff_ms", "metadata_max_age_ms")
-        _within(self, "request_timeout_ms", 1, _MAX_INT)
-        _text(self, "client_id", "username")
-        _secret(self, "token", "password")
-        _positive(self, "metadata_attempt_timeout_ms", "close_timeout_ms", "bootstrap_timeout_ms")
-        _at_least(self, "retry_backoff_max_ms", self.retry_backoff_ms)
+        positive(self, "default_api_timeout_ms", "retry_backoff_ms", "metadata_max_age_ms")
+        within(self, "request_timeout_ms", 1, _MAX_INT)
+        text(self, "client_id", "username")
+        secret(self, "token", "password")
+        positive(self, "metadata_attempt_timeout_ms", "close_timeout_ms", "bootstrap_timeout_ms")
+        at_least(self, "retry_backoff_max_ms", self.retry_backoff_ms)
         self._check_security()
 
     def _check_security(self) -> None:
-        _one_of(self, "security_protocol", SECURITY_PROTOCOLS)
+        one_of(self, "security_protocol", SECURITY_PROTOCOLS)
         given = [name for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile") if getattr(self, name)]
         if given and self.security_protocol == PLAINTEXT:
             raise ConfigError(f"{given[0]} has no use in plaintext: set security_protocol='{SSL}'")
@@ -236,22 +235,22 @@ class ProducerConfig:
 
     def __post_init__(self) -> None:
         """Raises `ConfigError`, or `InvalidRequiredAcksError`."""
-        _positive(self, "delivery_timeout_ms", "batch_size", "max_request_size")
-        _within(self, "transaction_timeout_ms", 1, _MAX_INT)
-        _text(self, "transactional_id")
-        _positive(self, "buffer_memory", "max_in_flight_requests_per_connection")
-        _at_least(self, "linger_ms", 0)
-        _at_least(self, "max_block_ms", 0)
-        _at_least(self, "retries", 0)
-        _at_least(self, "delivery_timeout_ms", self.linger_ms + 1)
-        _at_least(self, "max_request_size", self.batch_size)
-        _at_least(self, "buffer_memory", self.batch_size)
-        _one_of(self, "compression_type", COMPRESSION_TYPES)
+        positive(self, "delivery_timeout_ms", "batch_size", "max_request_size")
+        within(self, "transaction_timeout_ms", 1, _MAX_INT)
+        text(self, "transactional_id")
+        positive(self, "buffer_memory", "max_in_flight_requests_per_connection")
+        at_least(self, "linger_ms", 0)
+        at_least(self, "max_block_ms", 0)
+        at_least(self, "retries", 0)
+        at_least(self, "delivery_timeout_ms", self.linger_ms + 1)
+        at_least(self, "max_request_size", self.batch_size)
+        at_least(self, "buffer_memory", self.batch_size)
+        one_of(self, "compression_type", COMPRESSION_TYPES)
         if not callable(self.partitioner):
-            _one_of(self, "partitioner", KEY_HASHES)
+            one_of(self, "partitioner", KEY_HASHES)
         delivery_presets.check(delivery_presets.OF_PRODUCERS, self)
         if self.delivery == delivery_presets.AT_LEAST_ONCE:
-            _at_least(self, "retries", 1)
+            at_least(self, "retries", 1)
         self._check_idempotence()
 
     def _check_idempotence(self) -> None:
@@ -361,17 +360,17 @@ class ConsumerConfig:
 
     def __post_init__(self) -> None:
         """Raises `ConfigError`."""
-        _positive(self, "max_poll_records", "auto_commit_interval_ms")
-        _positive(self, "max_buffered_bytes", "max_uncompressed_batch_bytes")
+        positive(self, "max_poll_records", "auto_commit_interval_ms")
+        positive(self, "max_buffered_bytes", "max_uncompressed_batch_bytes")
         for name in ("fetch_max_bytes", "max_partition_fetch_bytes", "max_poll_interval_ms"):
-            _within(self, name, 1, _MAX_INT)
+            within(self, name, 1, _MAX_INT)
         for name in ("fetch_min_bytes", "fetch_max_wait_ms"):
-            _within(self, name, 0, _MAX_INT)
-        _text(self, "group_id", "group_instance_id", "group_remote_assignor", "client_rack")
-        _one_of(self, "auto_offset_reset", ("latest", "earliest", "none"))
-        _one_of(self, "isolation_level", (READ_COMMITTED, READ_UNCOMMITTED))
-        _one_of(self, "trace_consumer_parent", ("link", "message"))
-        _one_of(self, "expired", (SKIP, DELIVER))
+            within(self, name, 0, _MAX_INT)
+        text(self, "group_id", "group_instance_id", "group_remote_assignor", "client_rack")
+        one_of(self, "auto_offset_reset", ("latest", "earliest", "none"))
+        one_of(self, "isolation_level", (READ_COMMITTED, READ_UNCOMMITTED))
+        one_of(self, "trace_consumer_parent", ("link", "message"))
+        one_of(self, "expired", (SKIP, DELIVER))
         delivery_presets.check(delivery_presets.OF_CONSUMERS, self)
         if self.enable_auto_commit and self.group_id is None:
             raise ConfigError("enable_auto_commit commits offsets of a group: give a group_id")
@@ -446,12 +445,12 @@ class WorkerConfig:
 
     def __post_init__(self) -> None:
         """Raises `ConfigError`."""
-        _positive(self, "max_uncompressed_batch_bytes")
-        _within(self, "max_in_flight", 1, MAX_IN_FLIGHT)
-        _within(self, "max_bytes", 1, _MAX_INT)
-        _one_of(self, "expired", (SKIP, DELIVER))
-        _one_of(self, "undecodable", (DELIVER, REJECT))
-        _one_of(self, "trace_consumer_parent", ("link", "message"))
+        positive(self, "max_uncompressed_batch_bytes")
+        within(self, "max_in_flight", 1, MAX_IN_FLIGHT)
+        within(self, "max_bytes", 1, _MAX_INT)
+        one_of(self, "expired", (SKIP, DELIVER))
+        one_of(self, "undecodable", (DELIVER, REJECT))
+        one_of(self, "trace_consumer_parent", ("link", "message"))
         start_time_ms(self.start)
         check_channel_options(self.channel_options)
 
@@ -466,10 +465,10 @@ def check_channel_options(options: Mapping[str, object]) -> None:
     """Raises `ConfigError` for a value that no channel has."""
     for name, value in options.items():
         if name not in CHANNEL_OPTIONS:
-            raise ConfigError(f"unknown option `{name}`{_suggestion(name, list(CHANNEL_OPTIONS))}")
+            raise ConfigError(f"unknown option `{name}`{suggestion(name, list(CHANNEL_OPTIONS))}")
         bounds = CHANNEL_OPTIONS[name]
         if isinstance(bounds, type):
-            if not (_is_text(value) if bounds is str else isinstance(value, bounds)):
+            if not (is_text(value) if bounds is str else isinstance(value, bounds)):
                 raise ConfigError(f"`{name}` is {value!r}, and must be {'text' if bounds is str else 'true or false'}")
         elif type(value) is not int or not bounds[0] <= value <= bounds[1]:
             raise ConfigError(f"`{name}` is {value!r}, and must be {bounds[0]} to {bounds[1]}")
@@ -500,10 +499,10 @@ def load(kind: type[C], given: Mapping[str, object], also: Iterable[str] = ()) -
     for typed, value in given.items():
         name = typed.replace(".", "_")
         if name not in known:
-            raise ConfigError(f"unknown option `{typed}`{_suggestion(name, sorted({*known, *also}))}")
+            raise ConfigError(f"unknown option `{typed}`{suggestion(name, sorted({*known, *also}))}")
         if name in values:
             raise ConfigError(f"option `{name}` is given twice")
-        values[name] = _coerce(name, value, known[name].default)
+        values[name] = coerce(name, value, known[name].default)
     return kind(**delivery_presets.completed(_PRESETS.get(kind, {}), values))
 
 
@@ -523,80 +522,3 @@ def addresses(given: str | Sequence[str]) -> tuple[str, ...]:
         if ":" not in item or not item.rpartition(":")[2].isdigit():
             raise ConfigError("a bootstrap address is host:port", given=item)
     return found
-
-
-def _suggestion(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"; did you mean `{near[0]}`?" if near else ""
-
-
-def _coerce(name: str, value: Any, default: object) -> object:
-    """Text from properties files and environments becomes numbers and booleans; anything else stays."""
-    if isinstance(value, str) and isinstance(default, bool):
-        if value.lower() not in ("true", "false"):
-            raise ConfigError(f"`{name}` is true or false", given=value)
-        return value.lower() == "true"
-    if isinstance(default, bool):
-        if not isinstance(value, bool):
-            raise ConfigError(f"`{name}` is true or false", given=value)
-        return value
-    if isinstance(default, float):
-        try:
-            return float(value)
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f"`{name}` is a number", given=value) from error
-    if isinstance(default, int):
-        try:
-            return int(value)
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f"`{name}` is a whole number", given=value) from error
-    return value
-
-
-def _positive(config: object, *names: str) -> None:
-    for name in names:
-        _at_least(config, name, 1)
-
-
-def _at_least(config: object, name: str, lowest: int) -> None:
-    value = getattr(config, name)
-    if not lowest <= value <= _HIGHEST:
-        limit = f"at least {lowest}" if value < lowest else f"at most {_HIGHEST}"
-        raise ConfigError(f"`{name}` is {value}, and must be {limit}")
-
-
-def _within(config: object, name: str, lowest: int, highest: int) -> None:
-    value = getattr(config, name)
-    if not lowest <= value <= highest:
-        raise ConfigError(f"`{name}` is {value}, and must be {lowest} to {highest}")
-
-
-def _text(config: object, *names: str) -> None:
-    """Checks what is sent as text, or not at all. A lone surrogate, which the name of a file may bring, is no text."""
-    for name in names:
-        value = getattr(config, name)
-        if value is not None and not _is_text(value):
-            raise ConfigError(f"`{name}` is {value!r}, and must be text that UTF-8 can hold")
-
-
-def _secret(config: object, *names: str) -> None:
-    """As `_text`, without showing the value."""
-    for name in names:
-        if not _is_text(getattr(config, name)):
-            raise ConfigError(f"`{name}` must be text that UTF-8 can hold")
-
-
-def _is_text(value: object) -> bool:
-    if not isinstance(value, str):
-        return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _one_of(config: object, name: str, allowed: tuple[str, ...]) -> None:
-    value = getattr(config, name)
-    if value not in allowed:
-        raise ConfigError(f"`{name}` is {value!r}, and must be one of {', '.join(allowed)}")
