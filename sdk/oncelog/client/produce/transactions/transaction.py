@@ -2,7 +2,8 @@
 
 Rule 1: the coordinator's word is the outcome. A commit without an answer is asked for again, never aborted; only at the
         deadline it raises `CommitOutcomeUnknownError`, and `commit()` may then be called again.
-Rule 2: a commit first waits for every send; if one failed, nothing is committed and that failure is raised.
+Rule 2: a commit first waits for every send, and for offsets and acknowledgements that are on their way; if one failed,
+        nothing is committed and that failure is raised.
 Rule 3: cancellation aborts, and neither an abort nor a commit under way is cut short by it. Asked for again, an end that is
         under way is joined, and one that has come is no error.
         A call for offsets or acknowledgements that is cancelled fails the transaction: it may lack them.
@@ -122,6 +123,7 @@ class Transaction(StaysHere, Generic[Key, Value]):
         self._ending = Ending(context.config.close_timeout_ms, lambda: self._begun().cut_short())
         self._observer: TransactionObserver | Scope = TransactionObserver()
         self._visible = False
+        self._parts = _Parts()
 
     # ------------------------------------------------------------ what it is
 
@@ -289,7 +291,7 @@ class Transaction(StaysHere, Generic[Key, Value]):
         if not offsets:
             return
         sequence = core.next_offset_sequence(found.group_id)
-        with _whole(core):
+        with self._parts.part_of(core):
             entries, outdated = await offset_entries(self._metadata, offsets, self._context.deadline_ms())
             core = self._touch()  # it may have ended while this waited
             if outdated:  # none of these offsets is sent, so what was written for them must not be committed
@@ -311,7 +313,7 @@ class Transaction(StaysHere, Generic[Key, Value]):
         by_worker: dict[int, list[ChannelMessage]] = {}
         for message in chosen:
             by_worker.setdefault(id(message._worker), []).append(message)
-        with _whole(core):
+        with self._parts.part_of(core):
             for some in by_worker.values():
                 await self._call(core, self._calls.ack(some[0]._worker, some))
 
@@ -367,7 +369,8 @@ class Transaction(StaysHere, Generic[Key, Value]):
 
     async def _commit(self, core: TransactionCore, wait: co.EndWait) -> None:
         await self._sender.flush()
-        core.flushed(self._sender.deliveries.failure, now_ms())
+        await self._parts.ended()
+        core.flushed(self._sender.deliveries.failure or core.error, now_ms())
         if not core.is_touched:
             self._decided(core, is_committed=True)
             return
@@ -451,17 +454,36 @@ class Transaction(StaysHere, Generic[Key, Value]):
         self._observer.end(error, outcome=outcome, partitions=len(self._sender.deliveries.acked))
 
 
-@contextmanager
-def _whole(core: TransactionCore) -> Iterator[None]:
-    """Fails the transaction when its caller is cancelled within: what it read would be settled in part, or not at all, and its
-    output would be committed all the same.
-    """
-    try:
-        yield
-    except asyncio.CancelledError:
-        core.fail(
-            errors.TransactionAbortableError(
-                "offsets or acknowledgements of this transaction were cancelled on their way: abort it, and begin a new one"
+class _Parts:
+    """The calls for offsets and acknowledgements of a transaction that are on their way. A commit waits for them."""
+
+    def __init__(self) -> None:
+        self._calls: dict[asyncio.Future[None], None] = {}
+
+    @contextmanager
+    def part_of(self, core: TransactionCore) -> Iterator[None]:
+        """Is around one of them. What fails there, or is cancelled, fails the transaction: what it read would be settled in
+        part, or not at all, and its output would be committed all the same.
+        """
+        call: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._calls[call] = None
+        try:
+            yield
+        except asyncio.CancelledError:
+            core.fail(
+                errors.TransactionAbortableError(
+                    "offsets or acknowledgements of this transaction were cancelled on their way: abort it, and begin a new one"
+                )
             )
-        )
-        raise
+            raise
+        except errors.OncelogError as error:
+            core.fail(error)
+            raise
+        finally:
+            del self._calls[call]
+            call.set_result(None)
+
+    async def ended(self) -> None:
+        """Returns when none is on its way."""
+        while self._calls:
+            await asyncio.wait([*self._calls])

@@ -217,6 +217,35 @@ def test_a_word_about_a_partition_without_a_leader_ends_at_its_deadline(
     cluster.run(whole)
 
 
+@pytest.mark.parametrize("refusal", [None, errors.TxnEndedError("it is decided")])
+def test_a_commit_waits_for_an_acknowledgement_that_is_on_its_way(
+    cluster: FakeCluster, channels: FakeChannels, refusal: errors.OncelogError | None
+) -> None:
+    """Otherwise the output could be committed without it, and the record come again."""
+    append(cluster, [b"0"])
+
+    async def work(worker: Worker, producer: Producer) -> None:
+        (message,) = await received(worker, 1)
+
+        async def slowly(*given: Any) -> Any:
+            await asyncio.sleep(0.5)
+            if refusal is not None:
+                raise refusal
+            return await channels._Settle(*given)
+
+        cluster._Settle = slowly  # type: ignore[attr-defined]
+        txn = await producer.begin_transaction()
+        await txn.send(TOPIC, b"output")
+        acknowledging = asyncio.ensure_future(txn.ack(message))
+        await asyncio.sleep(0.01)
+        committed, acknowledged = await asyncio.gather(txn.commit(), acknowledging, return_exceptions=True)
+        assert (committed, acknowledged) == (refusal, refusal)
+        assert txn.outcome == ("committed" if refusal is None else "failed")
+        cluster._Settle = channels._Settle  # type: ignore[attr-defined]
+
+    at_work_with_a_producer(cluster, work)
+
+
 @pytest.mark.parametrize("in_a_pause", [False, True])
 def test_an_acknowledgement_that_is_cancelled_in_a_transaction_fails_it(
     cluster: FakeCluster, channels: FakeChannels, in_a_pause: bool
