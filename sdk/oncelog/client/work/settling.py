@@ -339,17 +339,8 @@ class Settler:
             word.held.moves(MessageIncident.CONFIRMED)
             self._over(word.held)
             if word.said.verdict in (Verdict.ACK, Verdict.REJECT):
-                self._drop_copy(word.held)
+                _drop_copy(word.held, self._holding, self._over)
         word.ended(None)
-
-    def _drop_copy(self, settled: Held) -> None:
-        """Strikes off the same record where it has come again, and waits to be handed out: its leader had opened the channel
-        again before it took the word.
-        """
-        again = self._holding.at(settled.place)
-        if again is not None and again.state is MessageState.WAITING:
-            again.moves(MessageIncident.TAKEN_AWAY)
-            self._over(again)
 
     def _not_ours(self, word: _Word) -> None:
         word.held.is_touched = False
@@ -445,7 +436,7 @@ class Settler:
                 for held in records:
                     held.moves(MessageIncident.REFUSED)
             return error
-        return _entered(records, reply, self._over)
+        return _entered(records, reply, self._holding, self._over)
 
     async def farewell(self, brokers: Iterable[str], records: Iterable[Held], timeout_ms: int) -> None:
         """Tells these brokers that the worker ends, and gives back all that it holds: what the caller has counts. One try."""
@@ -474,12 +465,25 @@ def _given_back(records: Iterable[Held]) -> dict[str, list[tuple[Held, Said]]]:
     return by_broker
 
 
-def _entered(records: list[Held], reply: ch.SettleReply, over: Callable[[Held], None]) -> errors.OncelogError | None:
+def _drop_copy(settled: Held, holding: Holding, over: Callable[[Held], None]) -> None:
+    """Strikes off the same record where it has come again, and waits to be handed out: its leader had opened the channel
+    again before it took the word.
+    """
+    again = holding.at(settled.place)
+    if again is not None and again.state is MessageState.WAITING:
+        again.moves(MessageIncident.TAKEN_AWAY)
+        over(again)
+
+
+def _entered(
+    records: list[Held], reply: ch.SettleReply, holding: Holding, over: Callable[[Held], None]
+) -> errors.OncelogError | None:
     """Returns why they are not part of the transaction, if so. All or nothing: what was not refused is the caller's again."""
     if not reply.errors:
         for held in records:
             held.moves(MessageIncident.CONFIRMED)
             over(held)
+            _drop_copy(held, holding, over)
         return None
     refusals = [_refusal(item) for item in reply.errors]
     error = from_detail(reply.errors[0].error)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 
 from oncelog import errors
+from oncelog.client.produce.producer import Producer
+from oncelog.client.work.message import ChannelMessage
 from oncelog.client.work.worker import Worker
 from oncelog.core.work.holding import Held
 from oncelog.v1 import channel_pb2 as ch
 from tests.unit.sdk.client.fake_cluster import BROKERS, FakeCluster
 from tests.unit.sdk.client.reading import append
 from tests.unit.sdk.client.work.fake_channels import FakeChannels
-from tests.unit.sdk.client.work.working import at_work, values
+from tests.unit.sdk.client.work.working import at_work, at_work_with_a_producer, values
 
 WAITED_S = 0.6
 
@@ -166,23 +168,45 @@ def test_a_slow_leader_is_believed_for_longer(cluster: FakeCluster, channels: Fa
     at_work(cluster, work)
 
 
+def comes_again(worker: Worker, message: ChannelMessage, copy: ChannelMessage) -> None:
+    """Its leader was frozen, opened the channel again, and delivered it again, all in one moment."""
+    held = message._held
+    copy._held = Held(held.place, held.broker, held.from_ms, 5_000, held.leader_epoch)
+    worker._receiver.holding.add(copy._held)
+    worker._receiver.inbox.put([copy])
+
+
 def test_a_record_that_came_again_before_its_acknowledgement_was_taken_is_not_handed_out(
     cluster: FakeCluster, channels: FakeChannels
 ) -> None:
-    """Its leader was frozen, opened the channel again, delivered it again, and then took the word: all in one moment."""
     append(cluster, [b"0", b"1"])
 
     async def work(worker: Worker) -> None:
         (first,) = await worker.getmany(1)
-        receiver = worker._receiver
-        (copy,) = receiver.inbox.take_all()
-        held = first._held
+        (copy,) = worker._receiver.inbox.take_all()
         acknowledging = asyncio.ensure_future(first.ack())
         await asyncio.sleep(0)  # it is on its way
-        copy._held = Held(held.place, held.broker, held.from_ms, 5_000, held.leader_epoch)
-        receiver.holding.add(copy._held)
-        receiver.inbox.put([copy])
+        comes_again(worker, first, copy)
         await acknowledging
         assert await worker.getmany(timeout_ms=300) == []
 
     at_work(cluster, work)
+
+
+def test_nor_is_one_that_came_again_before_a_transaction_took_its_acknowledgement(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    append(cluster, [b"0", b"1"])
+
+    async def work(worker: Worker, producer: Producer) -> None:
+        (first,) = await worker.getmany(1)
+        (copy,) = worker._receiver.inbox.take_all()
+        async with producer.transaction() as txn:
+            acknowledging = asyncio.ensure_future(txn.ack(first))
+            await asyncio.sleep(0)  # it is on its way
+            assert first.state == "settling"
+            comes_again(worker, first, copy)
+            await acknowledging
+        assert await worker.getmany(timeout_ms=300) == []
+
+    at_work_with_a_producer(cluster, work)
