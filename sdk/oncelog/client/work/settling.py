@@ -379,8 +379,12 @@ class Settler:
     # ------------------------------------------------------------ in a transaction, and at the end
 
     async def acknowledge_in(self, records: list[Held], name: co.TransactionName) -> None:
-        """Acknowledges them all in a transaction. Raises the first failure: then the transaction must not commit."""
+        """Acknowledges them all in a transaction. Raises the first failure: then the transaction must not commit, and what is
+        still the worker's is touched no more: it comes again.
+        """
         records = list(dict.fromkeys(records))
+        for held in records:
+            held.is_left = True
         for held in records:
             _check_open(held)
         for held in records:

@@ -26,6 +26,7 @@ class Held:
         "broker",
         "from_ms",
         "is_counted",
+        "is_left",
         "is_touched",
         "leader_epoch",
         "place",
@@ -46,6 +47,10 @@ class Held:
         """It is one of those that `Holding` has."""
         self.is_touched = False
         """The broker is being told that it is still worked on."""
+        self.is_left = False
+        """It was acknowledged in a transaction. If that does not take it, it comes again in its time, unless its caller says
+        something else about it.
+        """
 
     def moves(self, incident: MessageIncident) -> bool:
         """Moves by the table. False: that is not legal now, and nothing changed."""
@@ -130,11 +135,14 @@ class Holding:
 
     def to_touch(self, now_ms: int) -> list[Held]:
         """Returns those that have to be touched now, so that they stay the worker's."""
-        return [held for held in self if held.is_open and not held.is_touched and _touch_ms(held) <= now_ms]
+        return [held for held in self._touchable() if _touch_ms(held) <= now_ms]
 
     def next_touch_ms(self) -> int | None:
         """Returns when the next one has to be touched; None: there is none."""
-        return min((_touch_ms(held) for held in self if held.is_open and not held.is_touched), default=None)
+        return min(map(_touch_ms, self._touchable()), default=None)
+
+    def _touchable(self) -> Iterator[Held]:
+        return (held for held in self if held.is_open and not held.is_touched and not held.is_left)
 
     def check(self) -> None:
         """Asserts every invariant."""

@@ -10,9 +10,9 @@ import pytest
 from oncelog import errors
 from oncelog.client.work.worker import Worker
 from oncelog.v1 import channel_pb2 as ch
-from tests.unit.sdk.client.fake_cluster import FakeCluster
+from tests.unit.sdk.client.fake_cluster import TOPIC, FakeCluster
 from tests.unit.sdk.client.reading import append
-from tests.unit.sdk.client.work.fake_channels import FakeChannels
+from tests.unit.sdk.client.work.fake_channels import CHANNEL, FakeChannels
 from tests.unit.sdk.client.work.working import at_work, received
 
 
@@ -62,3 +62,33 @@ def test_a_touch_that_is_refused_is_tried_again_with_a_pause(cluster: FakeCluste
 
     at_work(cluster, work, ack_wait_ms=4_000, auto_touch=True)
     assert channels.settled() == [0]
+
+
+@pytest.mark.parametrize("is_refused_here", [False, True])
+def test_what_a_failed_transaction_was_to_acknowledge_is_touched_no_more_and_comes_again(
+    cluster: FakeCluster, channels: FakeChannels, is_refused_here: bool
+) -> None:
+    append(cluster, [b"0", b"1"])
+
+    async def whole(_: FakeCluster) -> None:
+        async with (
+            cluster.client() as client,
+            client.producer(transactional_id="t") as producer,
+            client.worker(TOPIC, channel=CHANNEL, ack_wait_ms=500, auto_touch=True) as worker,
+        ):
+            done, message = await received(worker, 2)
+            await done.ack()
+            txn = await producer.begin_transaction()
+            if not is_refused_here:
+                cluster.fail("Settle", errors.TxnAbortedError("it timed out"))
+            with pytest.raises((errors.TxnAbortedError, errors.IllegalStateError)):
+                await txn.ack([message, done] if is_refused_here else message)
+            await txn.abort()
+            assert message.state == "held"
+            append(cluster, [b"2"])  # the worker looks whom to touch
+            (after,) = await received(worker, 1)
+            await after.ack()
+            (again,) = await worker.getmany(timeout_ms=10_000)
+            assert (again.value, again.deliveries) == (b"1", 2)
+
+    cluster.run(whole)
