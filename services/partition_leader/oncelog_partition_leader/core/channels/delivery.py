@@ -155,13 +155,17 @@ class Delivery:
         return self._settling.claimable(worker_id, claim, now_ms)
 
     def worker_left(self, worker_id: str, now_ms: int, *, released: bool = False) -> None:
-        """Gives back what the worker holds. `released`: it said so itself, and these deliveries do not count."""
+        """Gives back what the worker holds. `released`: it said so itself, and these deliveries do not count.
+
+        What it has put into a transaction stays there without an owner: if it is refused, it comes again.
+        """
         for offset in sorted(self._records.held.get(worker_id, ())):
             entry = self._records.entries[offset]
             if released:
                 self._fates.release(entry)
             else:
                 self._fates.fail(entry, now_ms)
+        self._transactions.disown(worker_id)
 
     def in_flight_of(self, worker_id: str) -> int:
         """Returns how many records the worker holds (those in a transaction not counted)."""
@@ -182,7 +186,9 @@ class Delivery:
         return self._transactions.enter(worker_id, name, items)
 
     def left_transaction(self, name: TxnName, ranges: Iterable[OffsetRange], now_ms: int) -> None:
-        """Gives records back to their owner, with a new deadline: the coordinator has refused them for certain."""
+        """Gives records back to their owner, with a new deadline: the coordinator has refused them for certain. Those whose
+        owner has left come again.
+        """
         self._transactions.give_back(name, ranges, now_ms)
 
     def ended_transaction(self, name: TxnName, settled: Iterable[OffsetRange], now_ms: int) -> None:

@@ -74,6 +74,13 @@ class OpenTransactions:
         if not mine:
             del self.ranges[name]
 
+    def disown(self, worker_id: str) -> None:
+        """Notes that the worker has left: see `Delivery.worker_left`."""
+        for ranges in self.ranges.values():
+            for entry in self._entries(ranges):
+                if entry.worker == worker_id:
+                    entry.worker = ""
+
     def end(self, name: TxnName, settled: Iterable[OffsetRange], now_ms: int) -> None:
         """See `Delivery.ended_transaction`."""
         mine = self.ranges.pop(name, None)

@@ -114,6 +114,15 @@ def test_a_worker_that_leaves_takes_nothing_out_of_its_transaction() -> None:
     assert delivery.take("bob", 10, NOW)[0].first == 2
 
 
+def test_what_is_refused_after_its_worker_has_left_comes_again_at_once() -> None:
+    delivery = entered()
+    delivery.worker_left("ann", NOW)
+    assert delivery.enter_transaction("ann", TXN, [Settlement(0, 1, 1)], NOW) == [(0, 1)], "a late copy"
+    delivery.left_transaction(TXN, [(0, 1)], NOW)
+    delivery.check()
+    assert Taken(0, 3, 2) in delivery.take("bob", 10, NOW)
+
+
 # ---------------------------------------------------------------- after a fail-over
 
 

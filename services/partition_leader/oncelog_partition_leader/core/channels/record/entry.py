@@ -25,7 +25,7 @@ class Entry:
         """Deliveries that have begun."""
         self.state = state
         self.worker = ""
-        """The worker that has it, or that settled it; empty = none, or a worker of an earlier leadership."""
+        """The worker that has it, or that settled it; empty = none, or one that has left or was of an earlier leadership."""
         self.since_ms: int | None = None
         """When it was last delivered; None = never in this leadership."""
         self.due_ms: int | None = None
