@@ -5,7 +5,8 @@ Rule 2: a call with an unknown outcome is made again with the same content. A re
         to their owner. One of a later call does not, since an earlier copy may have counted; nor is a record given back that
         another call of the same transaction names, unless that was refused too: the coordinator is asked instead.
 Rule 3: once the coordinator has answered, it is asked until the transaction is pending no more: what is settled then is
-        settled, and the rest comes again. One question asks for all transactions.
+        settled, and the rest comes again. One question asks for all transactions. An answer to one that was asked before a seek
+        says nothing: the records may be in the same transaction once more.
 """
 
 from __future__ import annotations
@@ -195,6 +196,7 @@ class TransactionAcks:
                 known = {item.name: item.ranges for item in opened if item.name not in self._sending}
                 if not known or self._ended is not None:
                     continue
+                seeks = self._delivery.seeks
                 try:
                     reply = await self._coordinators.open(self._place.opening(blocks_of(_all(known.values()))))
                 except OncelogError as error:
@@ -205,7 +207,7 @@ class TransactionAcks:
                 if not reply.known:  # it has lost what was written here: it would refuse every acknowledgement
                     self._fenced(CoordinatorNotAvailableError("the channel is opened again here"))
                     return
-                if self._conclude(known, reply):
+                if seeks == self._delivery.seeks and self._conclude(known, reply):
                     tries = 0
         finally:
             self._asking = False

@@ -175,3 +175,44 @@ def test_what_another_call_names_that_is_under_way_is_not_given_back() -> None:
         assert await world.values("w2", max_wait_ms=60_000) == []
 
     play(scenario)
+
+
+def test_an_answer_to_a_question_of_before_a_seek_concludes_nothing() -> None:
+    """It comes when the records are in the same transaction once more, which commits later."""
+
+    async def scenario(world: ChannelWorld) -> None:
+        await _working(world)
+        ask = world.around.coordinators.open
+        asked, sought, go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        async def slowly(request: co.OpenChannelPartitionRequest) -> co.OpenChannelPartitionReply:
+            is_first = not asked.is_set()
+            asked.set()
+            await sought.wait()
+            reply = await ask(request)
+            if is_first:
+                await go_on.wait()
+            return reply
+
+        world.around.coordinators.open = slowly  # type: ignore[method-assign]
+        await world.settle("w1", said(0, 1), transaction=NAMED)
+        await asked.wait()
+        await _seek(world)
+        sought.set()
+        await asyncio.sleep(0.1)
+        assert await world.values("w1", max_wait_ms=100) == [b"0", b"1"]
+        await world.settle("w1", said(0, 1), transaction=NAMED)
+        go_on.set()
+        assert await world.values("w2", max_wait_ms=3_000) == []
+        world.coordinator.end(KEY, committed=True)
+        assert await world.values("w2", max_wait_ms=3_000) == []
+
+    play(scenario)
+
+
+async def _seek(world: ChannelWorld) -> None:
+    """To the beginning."""
+    world.led.delivery.seek(0)
+    world.led.changed()
+    assert world.led.writer is not None
+    await world.led.writer.wait(1_000)
