@@ -282,6 +282,11 @@ class Delivery:
         """How often the channel was sought on this partition, for `SendChannelAcks`."""
         return self._seeks
 
+    @property
+    def is_seeking(self) -> bool:
+        """True while the coordinator has not confirmed a seek."""
+        return self._writes.is_seeking
+
     # ------------------------------------------------------------ dead letters
 
     def to_bury(self) -> list[Dead]:

@@ -67,6 +67,12 @@ class WriteQueue:
         """True when something waits that is not outstanding yet."""
         return bool(self._drafts)
 
+    @property
+    def is_seeking(self) -> bool:
+        """True while a seek waits, or is outstanding."""
+        is_sent = self.outstanding is not None and self.outstanding.is_seek
+        return is_sent or any(draft.is_seek for draft in self._drafts)
+
     def settle(self, first: int, last: int) -> None:
         """Adds neighbours that were settled."""
         self._open_draft().settled.add(first, last)

@@ -75,6 +75,7 @@ def test_a_seek_is_a_write_of_its_own_and_forgets_what_came_before(monkeypatch: 
     for offset in (2, 4, 6):
         writes.settle(offset, offset)
     told = writes.number
+    assert not writes.is_seeking
     assert writes.seek()
     assert not writes.seek(), "the one that waits takes along the second"
     assert not outstanding.settled
@@ -87,6 +88,7 @@ def test_a_seek_is_a_write_of_its_own_and_forgets_what_came_before(monkeypatch: 
         draft = writes.begin()
         assert draft is not None
         drafts.append((draft.number, draft.is_seek, list(draft.settled)))
+        assert writes.is_seeking == draft.is_seek
         writes.written(draft.number)
     assert drafts == [(2, True, []), (3, False, []), (4, False, [(1, 1)])]
 

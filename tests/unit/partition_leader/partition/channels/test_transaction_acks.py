@@ -210,6 +210,31 @@ def test_an_answer_to_a_question_of_before_a_seek_concludes_nothing() -> None:
     play(scenario)
 
 
+def test_an_acknowledgement_after_a_seek_waits_until_the_seek_is_written() -> None:
+    """The seek waits behind another write, and its records have been worked on before that ends."""
+
+    async def scenario(world: ChannelWorld) -> None:
+        await _working(world)
+        write = world.around.coordinators.write
+
+        async def slowly(request: co.WriteChannelStateRequest) -> None:
+            await asyncio.sleep(0.2)
+            await write(request)
+
+        world.around.coordinators.write = slowly  # type: ignore[method-assign]
+        settling = asyncio.create_task(world.settle("w1", said(1)))
+        await asyncio.sleep(0.01)
+        seeking = asyncio.create_task(_seek(world))
+        await asyncio.sleep(0.01)
+        assert await world.values("w2", max_wait_ms=100) == [b"0", b"1"]
+        await world.settle("w2", said(0, 1), transaction=NAMED)
+        await asyncio.gather(settling, seeking)
+        world.coordinator.end(KEY, committed=True)
+        assert await world.values("w2", max_wait_ms=3_000) == []
+
+    play(scenario)
+
+
 async def _seek(world: ChannelWorld) -> None:
     """To the beginning."""
     world.led.delivery.seek(0)
