@@ -126,6 +126,8 @@ class Settler:
         self._holding = holding
         self._worker_id = worker_id
         self._over = over
+        self.on_refused: Callable[[], None] = lambda: None
+        """Called when a word has left its record with the caller."""
         self._is_traced = context.tracer is not None
         self._queue: list[_Word] = []
         self._under_way = 0
@@ -353,6 +355,7 @@ class Settler:
         word.held.is_touched = False
         if word.said.verdict is not Verdict.TOUCH:
             word.held.moves(MessageIncident.REFUSED)
+            self.on_refused()
         word.ended(error)
 
     def _end_all(self, words: Iterable[_Word], error: errors.OncelogError) -> None:

@@ -41,7 +41,7 @@ class Toucher:
         self._task = loop.create_task(self._run(), name="oncelog-touch", context=self._background)
 
     def wake(self) -> None:
-        """Records have come."""
+        """Records have come, or are the caller's again."""
         self._news.set()
 
     async def stop(self) -> None:

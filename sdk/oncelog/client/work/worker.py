@@ -121,7 +121,7 @@ class Worker(StaysHere, Generic[K, V]):
         self._settler.begin(channel)
         self._channel = channel
         if self.config.auto_touch:
-            self._receiver.on_taken = self._toucher.wake
+            self._receiver.on_taken = self._settler.on_refused = self._toucher.wake
             self._toucher.begin()
         self._receiver.begin(channel, self)
         self._is_started = True

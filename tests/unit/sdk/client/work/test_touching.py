@@ -64,6 +64,23 @@ def test_a_touch_that_is_refused_is_tried_again_with_a_pause(cluster: FakeCluste
     assert channels.settled() == [0]
 
 
+def test_what_is_left_with_the_caller_by_a_refusal_is_touched_again(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    append(cluster, [b"0"])
+
+    async def work(worker: Worker) -> None:
+        (message,) = await received(worker, 1)
+        cluster.fail("Settle", errors.InvalidRequestError("no"))
+        with pytest.raises(errors.InvalidRequestError):
+            await message.ack()
+        await asyncio.sleep(10)
+        await message.ack()
+
+    at_work(cluster, work, ack_wait_ms=500, auto_touch=True)
+    assert channels.settled() == [0]
+
+
 @pytest.mark.parametrize("is_refused_here", [False, True])
 def test_what_a_failed_transaction_was_to_acknowledge_is_touched_no_more_and_comes_again(
     cluster: FakeCluster, channels: FakeChannels, is_refused_here: bool
