@@ -45,7 +45,7 @@ PLANTS = [
     without(
         "delay-cancel-ignored",
         "a record that was cancelled is not moved",
-        edit(Scheduler, "take", ("first[[offset in self._waiting for offset in first[:, 1].tolist()]]", "first")),
+        edit(Scheduler, "take", ("first[self._waiting.among(first[:, 1])]", "first")),
         f"{_CORE}test_a_cancelled_record_is_never_moved_and_one_that_is_moved_is_never_cancelled",
         f"{_RUN}test_a_cancelled_record_never_comes_and_a_refusal_changes_nothing",
         f"{_WHOLE}test_a_cancelled_record_is_not_seen",

@@ -31,6 +31,8 @@ MOVE_RECORDS_MAX: Final = 5_000
 REFUSED_PAUSE_MS: Final = 10_000
 """How long a record that was refused alone pauses; then twice as long, and so on."""
 REFUSED_PAUSE_MAX_MS: Final = 3_600_000
+LATE_MAX: Final = 100_000
+"""Above so many pairs that were due when they were read, those that do not wait any more are let go: 1.6 MB."""
 _NONE: Final = np.empty((0, 2), np.int64)
 
 
@@ -64,6 +66,7 @@ class Scheduler:
         self._cancelling: tuple[int, ...] = ()
         self._refused: dict[int, _Refusal] = {}
         self._most = MOVE_RECORDS_MAX
+        self._late_max = LATE_MAX
         self._moved = 0
         self._cancelled = 0
 
@@ -81,6 +84,9 @@ class Scheduler:
         """Takes a done batch, of this leader or an earlier one: these records were moved, or cancelled."""
         self.next_offset = max(self.next_offset, next_offset)
         self._forget(offsets)
+        if self.wheel.late > self._late_max:
+            self.wheel.keep_late(self._waiting.among)
+            self._late_max = max(2 * self.wheel.late, LATE_MAX)
 
     # ------------------------------------------------------------ moving
 
@@ -93,7 +99,7 @@ class Scheduler:
             self._due = np.concatenate((self._due, found))
         while len(self._due) and not len(self._moving):
             first, self._due = self._due[: self._most], self._due[self._most :]
-            self._moving = first[[offset in self._waiting for offset in first[:, 1].tolist()]]
+            self._moving = first[self._waiting.among(first[:, 1])]
         return tuple(self._moving[:, 1].tolist())
 
     def moved(self) -> None:

@@ -1,5 +1,6 @@
 """When waiting records are due: pairs (due time, offset) in four levels of slots, the last two of which may lie on disk.
 
+    late    in no slot: what was due when it was added
     near    slots of 2 ms, for what is due within 2.56 s
     middle  slots of 2.56 s, for what is due within some 11 minutes
     far     buckets of some 11 minutes, for what is due within some two days
@@ -13,6 +14,8 @@ Rule 2: pairs are kept in packed arrays, 16 bytes each, and handled by columns: 
 Rule 3: a bucket keeps at most `SPILL_PAIRS` pairs in memory, and there are some 700 buckets in a year; the rest is a spill for
         the shell to append to the bucket's file. Files hold nothing that the log does not say too: one that is lost, or is not
         what was written, costs a new reading of the log.
+Rule 4: a new leader reads again what was moved long ago, and learns only later in the log that it was. So such pairs cost 16
+        bytes, in one array for all times, and `keep_late` lets go of those that do not wait any more.
 
 The levels are those of a hierarchical timing wheel (Varghese and Lauck, 1987), as dictionaries of the slots in use, with a
 heap of their numbers in place of a ring: an empty wheel costs nothing, and the next deadline is known without a scan.
@@ -21,7 +24,7 @@ heap of their numbers in place of a ring: an empty wheel costs nothing, and the 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
@@ -30,6 +33,7 @@ import numpy as np
 from crc32c import crc32c
 
 from oncelog.types import Buffer
+from oncelog_partition_leader.core.delays.waiting_offsets import Mask, Offsets
 
 TICK_MS: Final = 2
 MIDDLE_MS: Final = 1_280 * TICK_MS
@@ -155,6 +159,7 @@ class TimingWheel:
     """Holds what waits. `now_ms` is the wall clock; when it goes back, nothing is due for a while."""
 
     def __init__(self) -> None:
+        self._late = array("q")
         self._near = _Level(TICK_MS)
         self._middle = _Level(MIDDLE_MS)
         self._far = _Buckets(FAR_MS)
@@ -168,8 +173,10 @@ class TimingWheel:
         if not len(pairs):
             return
         due, far_ms, remote_ms = pairs[:, 0], self._far.begin_ms(now_ms), self._remote.begin_ms(now_ms)
-        is_near = due < self._reached_ms
-        is_later = ~is_near
+        is_late = due <= now_ms
+        is_near = ~is_late & (due < self._reached_ms)
+        is_later = ~(is_late | is_near)
+        self._late.frombytes(pairs[is_late].tobytes())
         self._near.add(pairs[is_near])
         self._middle.add(pairs[is_later & (due < far_ms)])
         self._spills += self._far.add(pairs[is_later & (due >= far_ms) & (due < remote_ms)])
@@ -179,17 +186,31 @@ class TimingWheel:
         """Removes and returns what is due, in the order of times and offsets."""
         self._reached_ms = max(self._reached_ms, (now_ms // MIDDLE_MS + 2) * MIDDLE_MS)
         self._near.add(self._middle.take_before(self._reached_ms))
-        found = self._near.take_before(now_ms - TICK_MS + 2)
+        late, self._late = pairs_of(self._late), array("q")
+        self.add(late[late[:, 0] > now_ms], now_ms)  # the clock has gone back
+        found = np.concatenate((late[late[:, 0] <= now_ms], self._near.take_before(now_ms - TICK_MS + 2)))
         return found[np.lexsort((found[:, 1], found[:, 0]))]
 
     def next_due_ms(self) -> int | None:
         """Returns when to call `due` and `wanted_buckets` again; None = nothing waits."""
         times = [level.next_ms() for level in (self._far, self._remote)]
+        if self._late:
+            times.append(int(pairs_of(self._late)[:, 0].min()))
         if self._near.numbers:
             times.append((self._near.numbers[0] + 1) * TICK_MS - 1)
         if self._middle.numbers:
             times.append((self._middle.numbers[0] - 1) * MIDDLE_MS)
         return min((time for time in times if time is not None), default=None)
+
+    def keep_late(self, are_waiting: Callable[[Offsets], Mask]) -> None:
+        """Lets go of late pairs whose records do not wait any more."""
+        late = pairs_of(self._late)
+        self._late = array("q", late[are_waiting(late[:, 1])].tobytes())
+
+    @property
+    def late(self) -> int:
+        """How many pairs were due when they were added, and were not handed out."""
+        return len(self._late) // 2
 
     # ------------------------------------------------------------ buckets
 
@@ -226,7 +247,7 @@ class TimingWheel:
         """How many pairs are in memory."""
         slots = [*self._near.slots.values(), *self._middle.slots.values()]
         slots += [held.pairs for level in (self._far, self._remote) for held in level.held.values()]
-        return sum(len(slot) for slot in slots) // 2
+        return sum(len(slot) for slot in slots) // 2 + self.late
 
 
 def pairs_of(slot: array[int]) -> Pairs:

@@ -7,6 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from oncelog_partition_leader.core.delays.scheduler import (
+    LATE_MAX,
     MOVE_RECORDS_MAX,
     REFUSED_PAUSE_MAX_MS,
     REFUSED_PAUSE_MS,
@@ -37,6 +38,23 @@ def test_a_record_is_moved_at_its_time_and_not_before() -> None:
     scheduler.moved()
     assert scheduler.keep_from() == 9
     assert scheduler.summary().moved == 2
+
+
+def test_a_new_leader_holds_little_of_what_was_moved_long_ago() -> None:
+    """One record that is due in a year keeps in the log what was delayed, and moved, since it was sent."""
+    scheduler = Scheduler(0)
+    read(scheduler, NOW_MS + 365 * 86_400_000)
+    most = 0
+    for piece in range(100):
+        moved_ms = NOW_MS - np.arange(5_000, dtype=np.int64) * 10_000
+        begin = scheduler.next_offset
+        read(scheduler, *moved_ms.tolist())
+        scheduler.read_done(range(begin, begin + 5_000), begin + 5_001)
+        most = max(most, scheduler.wheel.in_memory)
+        assert len(scheduler.wheel._near.slots) + len(scheduler.wheel._middle.slots) == 0, piece
+    assert most <= LATE_MAX + 5_001
+    assert scheduler.take(NOW_MS) == ()
+    assert scheduler.summary().waiting == 1
 
 
 def test_nothing_is_taken_while_a_move_is_under_way_and_a_failed_one_gives_back_in_order() -> None:

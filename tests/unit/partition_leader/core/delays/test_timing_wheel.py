@@ -90,6 +90,26 @@ def test_what_is_due_comes_in_the_order_of_times_and_offsets() -> None:
     assert wheel.due(NOW_MS + 8 + TICK_MS).tolist() == [[NOW_MS + 1, 2], [NOW_MS + 1, 9], [NOW_MS + 8, 3]]
 
 
+def test_what_was_due_long_ago_costs_its_pairs_and_nothing_for_each_time() -> None:
+    wheel = TimingWheel()
+    count = 10_000
+    wheel.add(np.column_stack((NOW_MS - np.arange(count) * MIDDLE_MS, np.arange(count))), NOW_MS)
+    assert not wheel._near.slots
+    assert not wheel._middle.slots
+    assert wheel.next_due_ms() == NOW_MS - (count - 1) * MIDDLE_MS
+    wheel.keep_late(lambda offsets: offsets % 100 == 0)
+    assert wheel.late == wheel.in_memory == count // 100
+    assert wheel.due(NOW_MS)[:, 1].tolist() == list(range(count - 100, -1, -100))
+
+
+def test_what_was_due_is_not_handed_out_after_the_clock_has_gone_back_before_its_time() -> None:
+    wheel = TimingWheel()
+    wheel.add(pairs((NOW_MS - 10, 1), (NOW_MS, 2)), NOW_MS)
+    assert wheel.due(NOW_MS - 5)[:, 1].tolist() == [1]
+    assert wheel.due(NOW_MS - 1)[:, 1].tolist() == []
+    assert wheel.due(NOW_MS + TICK_MS)[:, 1].tolist() == [2]
+
+
 def test_a_clock_that_goes_back_only_delays() -> None:
     wheel = TimingWheel()
     wheel.add(pairs((NOW_MS + 1_000, 1)), NOW_MS)

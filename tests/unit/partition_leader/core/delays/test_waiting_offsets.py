@@ -21,6 +21,8 @@ def test_it_is_a_set(steps: list[tuple[bool, set[int]]]) -> None:
             model -= offsets
         assert len(waiting) == len(model)
         assert waiting.first() == min(model, default=None)
+        asked = np.array([*offsets, 0, 1_023, 1_024], np.int64)
+        assert waiting.among(asked).tolist() == [offset in model for offset in asked.tolist()]
         assert all((offset in waiting) == (offset in model) for offset in (*offsets, 0, 1_023, 1_024))
 
 
