@@ -111,6 +111,34 @@ def test_a_transaction_that_aborts_takes_its_delayed_records_along() -> None:
         cluster.world.loop.run(main(cluster))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_cancelled_beside_a_transaction_or_right_after_its_commit_is_not_seen(seed: int) -> None:
+    """An open transaction hides what was written after it, and its own records are hidden until the marker has come."""
+
+    async def main(cluster: SimCluster) -> None:
+        await cluster.healthy()
+        async with (
+            cluster.client("writer") as client,
+            client.producer(transactional_id="delays") as producer,
+            client.producer() as plain,
+        ):
+            await client.admin.create_topic(TOPIC, partitions=1, replication_factor=3)
+            async with producer.transaction() as txn:
+                inside = await (await txn.send(TOPIC, b"1", deliver_at=in_ms(4_000)))
+                beside = await (await plain.send(TOPIC, b"2", deliver_at=in_ms(4_000)))
+                cancelling = asyncio.ensure_future(client.admin.cancel_delayed(TOPIC, 0, beside.offset))
+                await asyncio.sleep(1)
+            await client.admin.cancel_delayed(TOPIC, 0, inside.offset)
+            await cancelling
+            await (await plain.send(TOPIC, b"3", deliver_at=in_ms(6_000)))
+            found: dict[int, tuple[int, int]] = {}
+            await seen(client, 1, found, client._context.clock.now_ms)
+            assert list(found) == [3]
+
+    with SimCluster(seed) as cluster:
+        cluster.world.loop.run(main(cluster))
+
+
 def test_bad_delays_are_refused_and_change_nothing() -> None:
     async def main(cluster: SimCluster) -> None:
         await cluster.healthy()

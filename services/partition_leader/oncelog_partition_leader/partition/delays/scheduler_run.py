@@ -6,8 +6,8 @@ Rule 2: one task moves and cancels, one transaction after the other. One whose o
         one begins. A handler that wants to cancel a record only asks that task: it may end at any await.
 Rule 3: a record whose topic is gone, or has no such partition, or refuses it, waits on: nothing is dropped. What fails is tried
         again after pauses that grow, counted, and said in the broker's log once a minute.
-Rule 4: before a cancellation is decided, the log is read as far as it was visible when that was asked for: a record that its
-        sender saw written is known by then.
+Rule 4: a cancellation is decided when the log was read beyond its record: one that its sender saw written is known by then. One
+        behind an open transaction, or of one whose marker is under way, may come yet: its cancellation waits for the marker.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class SchedulerRun:
             while self._leadership.ended is None:
                 self._news.clear()
                 self._partition.watch(self)
-                asked = min(len(self._cancels), MOVE_RECORDS_MAX)
+                asked = len(self._cancels)
                 await self._read(scheduler, files)
                 if scheduler.next_offset < begun_at:
                     await self._wait_for_news(_LOOK_AT_LEAST_MS)
@@ -276,7 +276,7 @@ class SchedulerRun:
         """
         if self.scheduler is None or self._leadership.ended is not None:
             raise NotLeaderError("the leader of the waiting partition is still reading its log")
-        if not self._partition.log.log_start_offset <= offset < visible_end(self._partition):
+        if not self._partition.log.log_start_offset <= offset < self._partition.log.log_end_offset:
             raise NotScheduledError(offset=offset)
         if len(self._cancels) >= CANCELS_MAX:
             raise ResourceExhaustedError("too many cancellations wait for this partition", limit=CANCELS_MAX)
@@ -286,8 +286,8 @@ class SchedulerRun:
         await asked.done
 
     async def _cancel_asked(self, scheduler: Scheduler, count: int) -> bool:
-        """Cancels what was asked for before the log was read, in one transaction. False when nothing was."""
-        asked = [one for one in [self._cancels.popleft() for _ in range(count)] if not one.done.done()]
+        """Cancels what was asked for before the log was read, in one transaction. False when nothing was, or can be yet."""
+        asked = self._take_known(scheduler.next_offset, count)
         if not asked:
             return False
         taken = scheduler.cancel([one.offset for one in asked])
@@ -303,6 +303,17 @@ class SchedulerRun:
         finally:
             _answer(asked, taken, answer)
         return True
+
+    def _take_known(self, end: int, count: int) -> list[_Cancel]:
+        """Takes those of the first `count` questions that are about records before `end`, so many as fit into a transaction."""
+        known: list[_Cancel] = []
+        later: list[_Cancel] = []
+        while count and len(known) < MOVE_RECORDS_MAX:
+            one, count = self._cancels.popleft(), count - 1
+            if not one.done.done():
+                (known if one.offset < end else later).append(one)
+        self._cancels.extendleft(reversed(later))
+        return known
 
 
 def _answer(asked: list[_Cancel], taken: tuple[int, ...], error: OncelogError | None) -> None:

@@ -283,6 +283,29 @@ def test_a_record_whose_sender_saw_it_written_is_known_to_a_cancellation_at_once
     play(test)
 
 
+def test_a_record_behind_an_open_transaction_is_cancelled_when_that_has_ended(
+    play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(scene: Scene) -> None:
+        await scene.settle()
+        with monkeypatch.context() as open_transaction:
+            open_transaction.setattr(scheduler_run, "visible_end", lambda _: 0)
+            scene.partition.put((500, b"of the transaction"))
+            scene.partition.put((500, b"written"))
+            cancelling, gone = (asyncio.ensure_future(scene.run.cancel(offset)) for offset in (1, 0))
+            await asyncio.sleep(2)
+            assert not cancelling.done(), "neither cancelled nor delivered: nobody can tell yet"
+            gone.cancel()
+        scene.partition.wake()
+        await cancelling
+        await asyncio.sleep(1)
+        assert scene.mover.moved == [b"of the transaction"]
+        with pytest.raises(NotScheduledError):
+            await scene.run.cancel(scene.partition.log.log_end_offset)
+
+    play(test)
+
+
 def test_cancellations_that_wait_are_made_in_one_transaction_and_are_bounded(
     play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
