@@ -21,8 +21,8 @@ from oncelog_runtime.metadata.waiting_topics import is_waiting, topic_of, waitin
 from oncelog_runtime.ports import Compare
 
 _OPTIONS: Final = {"cleanup_policy": "delete", "retention_bytes": "-1", "retention_ms": "-1"}
-_TAKEN_OVER: Final = ("flush_mode", "max_message_bytes", "min_insync_replicas")
-"""A waiting topic has these from its topic."""
+_TAKEN_OVER: Final = ("flush_mode", "max_message_bytes", "min_insync_replicas", "segment_bytes")
+"""A waiting topic has these from its topic: among them all that its topic may refuse a record for."""
 
 
 class Followed(Enum):

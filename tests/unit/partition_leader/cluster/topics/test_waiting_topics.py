@@ -23,6 +23,12 @@ def test_it_is_as_large_and_as_durable_as_its_topic_and_keeps_everything() -> No
     assert (made.config["retention_ms"], made.config["cleanup_policy"]) == ("-1", "delete")
 
 
+@pytest.mark.parametrize("option", ["max_message_bytes", "segment_bytes"])
+def test_no_larger_record_may_wait_than_its_topic_takes(option: str) -> None:
+    made = waiting_topic_of(replace(ORDERS, config={option: "1000"}))
+    assert made.config[option] == "1000"
+
+
 def test_a_name_that_would_be_too_long_is_refused() -> None:
     with pytest.raises(InvalidTopicError):
         waiting_topic_of(replace(ORDERS, name="x" * 249))
