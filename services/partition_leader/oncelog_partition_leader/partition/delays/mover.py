@@ -20,6 +20,7 @@ from oncelog.core.batch.header import BatchIdentity, partition_tag
 from oncelog.errors import (
     CoordinatorNotAvailableError,
     ErrorCode,
+    InvalidTransactionTimeoutError,
     LeaderNotAvailableError,
     OncelogError,
     TxnAbortedError,
@@ -36,6 +37,7 @@ from oncelog_runtime.metadata.cluster_view import ClusterView
 
 CALL_TIMEOUT_MS: Final = 5_000
 TRANSACTION_TIMEOUT_MS: Final = 60_000
+"""Shorter if the coordinators allow no such time-out (`transaction_max_timeout_ms`)."""
 _ACKS_ALL: Final = -1
 _FIRST_PAUSE_MS: Final = 20
 _PAUSE_MAX_MS: Final = 500
@@ -91,6 +93,7 @@ class Mover:
         self._own = own
         self._id = transactional_id
         self._nonce = nonce
+        self._timeout_ms = TRANSACTION_TIMEOUT_MS
         self._session = co.InitProducerIdReply()
         self._next_no = 0
 
@@ -98,13 +101,20 @@ class Mover:
         """Begins the session; returns when it is there, however long that takes. Raises the last error once the leadership
         has ended: a session that began later would disturb that of the next leader.
         """
+        try:
+            self._session = await self._new_session()
+        except InvalidTransactionTimeoutError as error:
+            self._timeout_ms = int(error.context["maximum_ms"])
+            self._session = await self._new_session()
+        self._next_no = self._session.next_txn_no
+
+    async def _new_session(self) -> co.InitProducerIdReply:
         request = co.InitProducerIdRequest(
-            transactional_id=self._id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS, nonce=self._nonce
+            transactional_id=self._id, transaction_timeout_ms=self._timeout_ms, nonce=self._nonce
         )
-        self._session = await self._until_answered(
+        return await self._until_answered(
             lambda: self._coordinator_call(methods.INIT_PRODUCER_ID, request), deadline_ms=None
         )
-        self._next_no = self._session.next_txn_no
 
     async def move(self, parts: Sequence[Part]) -> None:
         """Commits all parts. Raises `OncelogError` when none is visible, for certain, or `SessionLostError`."""
@@ -127,7 +137,7 @@ class Mover:
 
     async def _write_all(self, name: co.TransactionName, parts: Sequence[Part]) -> OncelogError | None:
         """Enrols and writes everything; returns why that failed."""
-        deadline_ms = self._clock.monotonic_ms() + TRANSACTION_TIMEOUT_MS // 2
+        deadline_ms = self._clock.monotonic_ms() + self._timeout_ms // 2
         failed: list[OncelogError] = []
         try:
             await self._enrol(name, parts, deadline_ms)

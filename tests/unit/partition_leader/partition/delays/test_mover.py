@@ -15,7 +15,7 @@ from oncelog.v1 import coordinator_pb2 as co
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.v1 import types_pb2
 from oncelog.wire import methods
-from oncelog.wire.wire_errors import to_detail
+from oncelog.wire.wire_errors import from_detail, to_detail
 from oncelog_partition_leader.partition.delays.mover import Mover, Part, Place, SessionLostError
 from oncelog_runtime.sim.clock import SimClock
 from oncelog_runtime.sim.loop import SimLoop
@@ -107,11 +107,14 @@ def part(where: PartitionId, seen: list[BatchIdentity] | None = None) -> Part:
     return Part(Place(where, "orders"), 3, encode)
 
 
-def run(test: Callable[[Wire, Mover], Any], own: OwnLog | None = None) -> None:
+def run(
+    test: Callable[[Wire, Mover], Any], own: OwnLog | None = None, before: Callable[[Wire], None] = lambda _: None
+) -> None:
     with SimLoop(1) as loop:
 
         async def whole() -> None:
             wire = Wire()
+            before(wire)
             mover = Mover(
                 cast("Any", wire), cast("Any", View()), SimClock(loop), own or OwnLog(), "__delayed.x.0", "nonce"
             )
@@ -136,6 +139,19 @@ def test_a_move_enrols_then_writes_both_then_commits_with_counts() -> None:
         assert wire.of(co.EndTransactionRequest)[-1].name.txn_no == 6, "each move has a number of its own"
 
     run(test)
+
+
+def test_a_session_has_the_longest_time_out_that_the_coordinators_allow() -> None:
+    def before(wire: Wire) -> None:
+        refusal = errors.InvalidTransactionTimeoutError(timeout_ms=60_000, maximum_ms=20_000)
+        wire.next[methods.INIT_PRODUCER_ID.name] = [from_detail(to_detail(refusal))]
+
+    async def test(wire: Wire, mover: Mover) -> None:
+        await mover.move([part(ONE)])
+        asked = wire.of(co.InitProducerIdRequest)
+        assert [one.transaction_timeout_ms for one in asked] == [60_000, 20_000]
+
+    run(test, before=before)
 
 
 def test_a_refused_write_aborts_and_says_why() -> None:
