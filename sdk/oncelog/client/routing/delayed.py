@@ -11,6 +11,7 @@ from typing import Final
 from oncelog.client.home.context import Context
 from oncelog.client.routing.calls import Caller
 from oncelog.client.routing.metadata import Metadata
+from oncelog.core.batch.record import check_ttl
 from oncelog.core.names import waiting_topic
 from oncelog.errors import InvalidDelayError
 from oncelog.v1 import partition_pb2 as pb
@@ -39,11 +40,12 @@ class DelayedRecords:
         """
         now_ms = self._context.clock.now_ms()
         due_ms = due_at_ms(now_ms, deliver_at)
+        alive_ms = None if ttl_ms is None else check_ttl(ttl_ms) + due_ms - now_ms
         name = waiting_topic(topic)
         if self._metadata.known_topic(name) is None:
             request = pb.CreateTopicRequest(topic=name, if_not_exists=True, timeout_ms=_TIMEOUT_MS)
             await self._caller.to_controller(methods.CREATE_TOPIC, request)
-        return name, due_ms, None if ttl_ms is None else ttl_ms + due_ms - now_ms
+        return name, due_ms, alive_ms
 
 
 def due_at_ms(now_ms: int, deliver_at: datetime | timedelta | int) -> int:

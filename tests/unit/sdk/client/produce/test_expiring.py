@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from oncelog import errors
-from oncelog.client.produce.expiring import TTL_MS_MAX, with_expiry
-from oncelog.core.batch.record import EXPIRES_HEADER
+from oncelog.client.produce.expiring import with_expiry
+from oncelog.core.batch.record import EXPIRES_HEADER, TTL_MS_MAX
 
 
 @pytest.mark.parametrize("given", [(), {}, []])
