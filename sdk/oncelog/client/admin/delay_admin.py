@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, TypeVar
 from oncelog.client.admin.admin_base import AdminBase
 from oncelog.client.routing.metadata import Topic, no_partition
 from oncelog.core.names import waiting_topic
+from oncelog.core.work.bounds import PARTITION_MAX, whole_number
 from oncelog.errors import InvalidResponseError, LeaderNotAvailableError, UnknownTopicError
 from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pb
@@ -44,8 +45,9 @@ class DelayAdmin(AdminBase):
 
         `topic`: the one it was sent to. `partition` and `offset`: where it waits, as `send` returned.
         Raises `NotScheduledError` when it was delivered or cancelled before, or never waited; `UnknownTopicError` when nothing
-        has ever waited for the topic.
+        has ever waited for the topic; `ConfigError` for what is no partition or offset.
         """
+        partition, offset = whole_number("partition", partition, 0, PARTITION_MAX), whole_number("offset", offset)
 
         async def cancel(found: Topic) -> UnknownTopicError | None:
             if not 0 <= partition < found.partitions:

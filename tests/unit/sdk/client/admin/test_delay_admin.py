@@ -153,3 +153,26 @@ def test_a_partition_that_is_none_is_refused() -> None:
     with pytest.raises(errors.UnknownTopicError, match="partitions 0 to 1"):
         asyncio.run(cluster.admin.cancel_delayed("orders", 2, 5))
     assert cluster.asked == []
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset"),
+    [
+        (0, 1 << 63),
+        (0, -1),
+        (0, 1.5),
+        (0, "5"),
+        (0, None),
+        (0, True),
+        (-1, 5),
+        ("0", 5),
+        (0.0, 5),
+        (True, 5),
+        (None, 5),
+    ],
+)
+def test_what_is_no_partition_or_offset_is_refused_by_name(partition: Any, offset: Any) -> None:
+    cluster = Cluster()
+    with pytest.raises(errors.ConfigError, match="is a whole number from 0"):
+        asyncio.run(cluster.admin.cancel_delayed("orders", partition, offset))
+    assert cluster.asked == []
