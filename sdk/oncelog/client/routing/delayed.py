@@ -5,7 +5,7 @@ Rule: whatever is wrong with a delay is said before anything is queued, and noth
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from oncelog.client.home.context import Context
@@ -20,6 +20,7 @@ from oncelog.wire import methods
 DELAY_MAX_MS: Final = 365 * 86_400_000
 _TIMEOUT_MS: Final = 30_000
 _MS: Final = timedelta(milliseconds=1)
+_1970: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class DelayedRecords:
@@ -49,13 +50,13 @@ class DelayedRecords:
 
 
 def due_at_ms(now_ms: int, deliver_at: datetime | timedelta | int) -> int:
-    """Returns when a record is due, in milliseconds since 1970. Raises `InvalidDelayError`."""
+    """Returns when a record is due, in milliseconds since 1970, and not before that time. Raises `InvalidDelayError`."""
     if isinstance(deliver_at, timedelta):
         due_ms = now_ms + deliver_at // _MS
     elif isinstance(deliver_at, datetime):
         if deliver_at.tzinfo is None:
             raise InvalidDelayError("deliver_at has no time zone: use datetime.now(UTC) + timedelta(...)")
-        due_ms = int(deliver_at.timestamp() * 1000)
+        due_ms = -((_1970 - deliver_at) // _MS)  # rounded up: none is early
     elif isinstance(deliver_at, int):
         due_ms = deliver_at
     else:

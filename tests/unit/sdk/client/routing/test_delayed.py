@@ -25,6 +25,7 @@ NOW_MS = int(NOW.timestamp() * 1000)
         (timedelta(days=365), NOW_MS + DELAY_MAX_MS),
         (NOW_MS + 7, NOW_MS + 7),
         (NOW + timedelta(days=365), NOW_MS + DELAY_MAX_MS),
+        (NOW + timedelta(milliseconds=7, microseconds=999), NOW_MS + 8),
     ],
 )
 def test_delays_and_times(deliver_at: Any, due_ms: int) -> None:
