@@ -77,7 +77,7 @@ MENU: Final[Mapping[str, tuple[str, ...]]] = {
         *("internals/spark", "internals/invariants", "internals/states", "internals/cases", "internals/inputs"),
         *("internals/simulation", "internals/torture", "internals/glossary"),
     ),
-    "Project": ("architecture", "style", "decisions/index", "changelog", "licence"),
+    "Project": ("architecture", "style", "decisions/index", "changelog", "older-changes", "licence"),
 }
 """Headings of the menu, and the pages below each."""
 

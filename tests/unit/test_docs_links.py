@@ -19,9 +19,8 @@ from scripts.gen_cli_docs import verbs
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "helm" / "oncelog" / "README.md"])
-FOR_USERS = [
-    page for page in PAGES if page.parent.name != "decisions" and page.name not in ("CHANGELOG.md", "STYLE.md")
-]
+_OF_THEIR_TIME = ("CHANGELOG.md", "older-changes.md", "STYLE.md")
+FOR_USERS = [page for page in PAGES if page.parent.name != "decisions" and page.name not in _OF_THEIR_TIME]
 
 BY_HAND = [page for page in FOR_USERS if "docs/reference" not in page.as_posix()]
 
