@@ -7,7 +7,8 @@ Rule 2: one task moves and cancels, one transaction after the other. One whose o
 Rule 3: a record whose topic is gone, or has no such partition, or refuses it, waits on: nothing is dropped. What fails is tried
         again after pauses that grow, counted, and said in the broker's log once a minute.
 Rule 4: a cancellation is decided when the log was read beyond its record: one that its sender saw written is known by then. One
-        behind an open transaction, or of one whose marker is under way, may come yet: its cancellation waits for the marker.
+        behind an open transaction, or of one whose marker is under way, may come yet: its cancellation waits for the marker,
+        but no longer than `CANCEL_WAIT_MS`; then its caller asks again.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from oncelog.errors import (
     NotScheduledError,
     OncelogError,
     RecordListTooLargeError,
+    RequestTimedOutError,
     ResourceExhaustedError,
     StorageError,
     UnknownTopicError,
@@ -57,6 +59,7 @@ _READ_BYTES: Final = 1 << 20
 MOVE_BYTES_MAX: Final = 1 << 20
 """The most bytes of records in one transaction, if their topic takes so many in a batch; a single record may have more."""
 CANCELS_MAX: Final = 10_000
+CANCEL_WAIT_MS: Final = 10_000
 """Cancellations that wait for their turn; above: `ResourceExhaustedError`."""
 _LOOK_AT_LEAST_MS: Final = 1_000
 """The wall clock may jump, so a wait for a time is never longer."""
@@ -271,6 +274,7 @@ class SchedulerRun:
 
     async def cancel(self, offset: int) -> None:
         """Cancels a record; returns when that is committed. Raises `NotScheduledError`, or `OncelogError`: it may wait on.
+        That is `RequestTimedOutError` after `CANCEL_WAIT_MS`.
 
         A caller that is gone takes its question along only while that waits for its turn.
         """
@@ -283,7 +287,13 @@ class SchedulerRun:
         asked = _Cancel(offset, asyncio.get_running_loop().create_future())
         self._cancels.append(asked)
         self._news.set()
-        await asked.done
+        try:
+            async with asyncio.timeout(CANCEL_WAIT_MS / 1000):
+                await asked.done
+        except TimeoutError:
+            raise RequestTimedOutError(
+                "the record is hidden by an open transaction, or this is not committed yet"
+            ) from None
 
     async def _cancel_asked(self, scheduler: Scheduler, count: int) -> bool:
         """Cancels what was asked for before the log was read, in one transaction. False when nothing was, or can be yet."""

@@ -306,6 +306,23 @@ def test_a_record_behind_an_open_transaction_is_cancelled_when_that_has_ended(
     play(test)
 
 
+def test_a_cancellation_that_cannot_be_decided_for_long_is_given_up_and_cancels_nothing_later(
+    play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(scene: Scene) -> None:
+        await scene.settle()
+        with monkeypatch.context() as open_transaction:
+            open_transaction.setattr(scheduler_run, "visible_end", lambda _: 0)
+            scene.partition.put((60_000, b"hidden"))
+            with pytest.raises(RequestTimedOutError):
+                await scene.run.cancel(0)
+        scene.partition.wake()
+        await asyncio.sleep(90)
+        assert scene.mover.moved == [b"hidden"]
+
+    play(test)
+
+
 def test_cancellations_that_wait_are_made_in_one_transaction_and_are_bounded(
     play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
