@@ -39,7 +39,7 @@ class HalfMessages:
         """On each stream a message of `size` bytes but for its last one; returns the bytes that got through.
 
         Ends when all is sent, the server has ended the connection, or nothing has moved for `patience_s`. Until `at_least`
-        bytes got through it waits as long as it takes: a busy machine may stand still for longer than `patience_s`.
+        bytes got through it waits as long as its caller does: a busy machine may stand still for longer than `patience_s`.
         """
         left = {}
         for number in range(streams):

@@ -50,7 +50,7 @@ class DelayAdmin(AdminBase):
         partition, offset = whole_number("partition", partition, 0, PARTITION_MAX), whole_number("offset", offset)
 
         async def cancel(found: Topic) -> UnknownTopicError | None:
-            if not 0 <= partition < found.partitions:
+            if partition >= found.partitions:
                 return no_partition(found, partition)
             request = pb.CancelDelayedRequest(topic_id=found.topic_id, partition=partition, offset=offset)
             await self._caller.to_leader(PartitionId(found.topic_id, partition), methods.CANCEL_DELAYED, request)

@@ -52,11 +52,11 @@ class DelayedRecords:
 def due_at_ms(now_ms: int, deliver_at: datetime | timedelta | int) -> int:
     """Returns when a record is due, in milliseconds since 1970, and not before that time. Raises `InvalidDelayError`."""
     if isinstance(deliver_at, timedelta):
-        due_ms = now_ms + deliver_at // _MS
+        due_ms = now_ms + _rounded_up_ms(deliver_at)
     elif isinstance(deliver_at, datetime):
         if deliver_at.tzinfo is None:
             raise InvalidDelayError("deliver_at has no time zone: use datetime.now(UTC) + timedelta(...)")
-        due_ms = -((_1970 - deliver_at) // _MS)  # rounded up: none is early
+        due_ms = _rounded_up_ms(deliver_at - _1970)
     elif isinstance(deliver_at, int):
         due_ms = deliver_at
     else:
@@ -69,3 +69,9 @@ def due_at_ms(now_ms: int, deliver_at: datetime | timedelta | int) -> int:
             limit_ms=DELAY_MAX_MS,
         )
     return due_ms
+
+
+def _rounded_up_ms(time: timedelta) -> int:
+    """Returns whole milliseconds, so that no record is early; what is negative is rounded down, and stays in the past."""
+    whole, rest = divmod(time, _MS)
+    return whole + (1 if rest and whole >= 0 else 0)

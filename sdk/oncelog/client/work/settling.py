@@ -127,7 +127,7 @@ class Settler:
         self._worker_id = worker_id
         self._over = over
         self.on_refused: Callable[[], None] = lambda: None
-        """Called when a word has left its record with the caller."""
+        """Called when a settlement failed, and its record is still the caller's."""
         self._is_traced = context.tracer is not None
         self._queue: list[_Word] = []
         self._under_way = 0
@@ -161,6 +161,7 @@ class Settler:
             if said.verdict is Verdict.TOUCH:
                 held.is_touched = True
             else:
+                held.is_left = False
                 held.moves(MessageIncident.VERDICT)
             self._queue.append(_Word(held, said, waiting, deadline_ms, trace))
         if not records:

@@ -48,7 +48,7 @@ class Held:
         self.is_touched = False
         """The broker is being told that it is still worked on."""
         self.is_left = False
-        """It was acknowledged in a transaction. If that does not take it, it comes again in its time, unless its caller says
+        """It was acknowledged in a transaction. If the transaction fails, it comes again in its time, unless its caller says
         something else about it.
         """
 

@@ -293,7 +293,8 @@ class Transaction(StaysHere, Generic[Key, Value]):
         sequence = core.next_offset_sequence(found.group_id)
         with self._parts.part_of(core):
             entries, outdated = await offset_entries(self._metadata, offsets, self._context.deadline_ms())
-            core = self._touch()  # it may have ended while this waited
+            if core.state is not TransactionState.COMMITTING:  # a commit waits for this very call
+                self._touch()  # it may have ended while this waited
             if outdated:  # none of these offsets is sent, so what was written for them must not be committed
                 again = created_again(*outdated[0], "abort, and go on with what the consumer returns next")
                 core.fail(again)
@@ -370,7 +371,7 @@ class Transaction(StaysHere, Generic[Key, Value]):
     async def _commit(self, core: TransactionCore, wait: co.EndWait) -> None:
         await self._sender.flush()
         await self._parts.ended()
-        core.flushed(self._sender.deliveries.failure or core.error, now_ms())
+        core.flushed(self._sender.deliveries.failure or self._parts.failure, now_ms())
         if not core.is_touched:
             self._decided(core, is_committed=True)
             return
@@ -459,25 +460,22 @@ class _Parts:
 
     def __init__(self) -> None:
         self._calls: dict[asyncio.Future[None], None] = {}
+        self.failure: errors.OncelogError | None = None
+        """The first of them that failed."""
 
     @contextmanager
     def part_of(self, core: TransactionCore) -> Iterator[None]:
-        """Is around one of them. What fails there, or is cancelled, fails the transaction: what it read would be settled in
+        """Encloses one such call. What fails there, or is cancelled, fails the transaction: what it read would be settled in
         part, or not at all, and its output would be committed all the same.
         """
         call: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._calls[call] = None
         try:
             yield
-        except asyncio.CancelledError:
-            core.fail(
-                errors.TransactionAbortableError(
-                    "offsets or acknowledgements of this transaction were cancelled on their way: abort it, and begin a new one"
-                )
-            )
-            raise
-        except errors.OncelogError as error:
-            core.fail(error)
+        except BaseException as error:
+            failure = error if isinstance(error, errors.OncelogError) else _part_is_missing(error)
+            self.failure = self.failure or failure
+            core.fail(failure)
             raise
         finally:
             del self._calls[call]
@@ -487,3 +485,10 @@ class _Parts:
         """Returns when none is on its way."""
         while self._calls:
             await asyncio.wait([*self._calls])
+
+
+def _part_is_missing(error: BaseException) -> errors.TransactionAbortableError:
+    what = "were cancelled on their way" if isinstance(error, asyncio.CancelledError) else "could not be sent"
+    return errors.TransactionAbortableError(
+        f"offsets or acknowledgements of this transaction {what}: abort it, and begin a new one"
+    )

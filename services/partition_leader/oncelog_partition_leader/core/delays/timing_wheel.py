@@ -41,6 +41,8 @@ FAR_MS: Final = 256 * MIDDLE_MS
 REMOTE_MS: Final = 256 * FAR_MS
 SPILL_PAIRS: Final = 1_024
 PAIR_BYTES: Final = 16
+_KEEP_PAIRS: Final = 5_000
+"""Late pairs that are looked up at once: each may cost a kibibyte meanwhile."""
 
 Pairs = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 """Rows of (due time in milliseconds since 1970, offset)."""
@@ -166,7 +168,7 @@ class TimingWheel:
         self._remote = _Buckets(REMOTE_MS)
         self._spills: list[Spill] = []
         self._reached_ms = 0
-        """Pairs that are due before this are in near slots."""
+        """Pairs that are due before this are in near slots, or late."""
 
     def add(self, pairs: Pairs, now_ms: int) -> None:
         """Adds pairs; what is due already is handed out by the next `due`."""
@@ -205,7 +207,10 @@ class TimingWheel:
     def keep_late(self, are_waiting: Callable[[Offsets], Mask]) -> None:
         """Lets go of late pairs whose records do not wait any more."""
         late = pairs_of(self._late)
-        self._late = array("q", late[are_waiting(late[:, 1])].tobytes())
+        self._late = array("q")
+        for first in range(0, len(late), _KEEP_PAIRS):
+            piece = late[first : first + _KEEP_PAIRS]
+            self._late.frombytes(piece[are_waiting(piece[:, 1])].tobytes())
 
     @property
     def late(self) -> int:

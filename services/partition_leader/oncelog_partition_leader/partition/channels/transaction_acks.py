@@ -5,8 +5,8 @@ Rule 2: a call with an unknown outcome is made again with the same content. A re
         to their owner. One of a later call does not, since an earlier copy may have counted; nor is a record given back that
         another call of the same transaction names, unless that was refused too: the coordinator is asked instead.
 Rule 3: once the coordinator has answered, it is asked until the transaction is pending no more: what is settled then is
-        settled, and the rest comes again. One question asks for all transactions. An answer to one that was asked before a seek
-        says nothing: the records may be in the same transaction once more.
+        settled, and the rest comes again. One question asks for all transactions. An answer to a question of before a
+        seek is ignored: the records may be in the same transaction once more.
 Rule 4: a seek is written before the acknowledgements that come after it are sent: the coordinator would refuse them.
 """
 
@@ -29,7 +29,6 @@ from oncelog_partition_leader.partition.channels.wire_state import ChannelPlace,
 Spawn = Callable[[Coroutine[object, None, None], str], None]
 _ASK_MIN_MS: Final = 20
 _ASK_MAX_MS: Final = 1_000
-_SEEK_MS: Final = 10
 
 
 class Entered:
@@ -135,11 +134,12 @@ class TransactionAcks:
     # ------------------------------------------------------------ sending
 
     async def _send(self, entered: Entered, request: co.SendChannelAcksRequest) -> None:
-        tries = 0
+        tries = waits = 0
         try:
             while self._ended is None:
                 if self._delivery.is_seeking:  # rule 4
-                    await asyncio.sleep(_SEEK_MS / 1000)
+                    waits += 1
+                    await asyncio.sleep(pause_ms(waits) / 1000)
                     continue
                 try:
                     await self._coordinators.send_acks(request)

@@ -59,8 +59,9 @@ _READ_BYTES: Final = 1 << 20
 MOVE_BYTES_MAX: Final = 1 << 20
 """The most bytes of records in one transaction, if their topic takes so many in a batch; a single record may have more."""
 CANCELS_MAX: Final = 10_000
-CANCEL_WAIT_MS: Final = 10_000
 """Cancellations that wait for their turn; above: `ResourceExhaustedError`."""
+CANCEL_WAIT_MS: Final = 10_000
+"""How long a cancellation waits for what hides its record."""
 _LOOK_AT_LEAST_MS: Final = 1_000
 """The wall clock may jump, so a wait for a time is never longer."""
 _KEEP_EVERY_MS: Final = 10_000
@@ -289,11 +290,15 @@ class SchedulerRun:
         self._news.set()
         try:
             async with asyncio.timeout(CANCEL_WAIT_MS / 1000):
-                await asked.done
+                await asyncio.shield(asked.done)
         except TimeoutError:
-            raise RequestTimedOutError(
-                "the record is hidden by an open transaction, or this is not committed yet"
-            ) from None
+            if asked in self._cancels:
+                self._cancels.remove(asked)
+                raise RequestTimedOutError("the record is hidden by an open transaction") from None
+            await asked.done  # it is being committed
+        except asyncio.CancelledError:
+            asked.done.cancel()
+            raise
 
     async def _cancel_asked(self, scheduler: Scheduler, count: int) -> bool:
         """Cancels what was asked for before the log was read, in one transaction. False when nothing was, or can be yet."""

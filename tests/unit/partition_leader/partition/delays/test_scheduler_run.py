@@ -316,9 +316,32 @@ def test_a_cancellation_that_cannot_be_decided_for_long_is_given_up_and_cancels_
             scene.partition.put((60_000, b"hidden"))
             with pytest.raises(RequestTimedOutError):
                 await scene.run.cancel(0)
+            assert not scene.run._cancels, "it takes nobody's place"
         scene.partition.wake()
         await asyncio.sleep(90)
         assert scene.mover.moved == [b"hidden"]
+
+    play(test)
+
+
+def test_a_cancellation_that_is_being_committed_is_waited_for_however_long_that_takes(
+    play: Callable[..., None],
+) -> None:
+    """Its caller would ask again, and be told that the record does not wait."""
+
+    async def test(scene: Scene) -> None:
+        await scene.settle()
+        scene.partition.put((60_000, b"cancelled"))
+        move = scene.mover.move
+
+        async def slowly(parts: Any) -> None:
+            await asyncio.sleep(25)
+            await move(parts)
+
+        scene.mover.move = slowly  # type: ignore[method-assign]
+        await scene.run.cancel(0)
+        await asyncio.sleep(90)
+        assert scene.mover.moved == []
 
     play(test)
 

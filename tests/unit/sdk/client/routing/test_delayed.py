@@ -21,7 +21,8 @@ NOW_MS = int(NOW.timestamp() * 1000)
     [
         (timedelta(0), NOW_MS),
         (timedelta(seconds=1.5), NOW_MS + 1_500),
-        (timedelta(microseconds=1), NOW_MS),
+        (timedelta(microseconds=1), NOW_MS + 1),
+        (timedelta(milliseconds=7, microseconds=999), NOW_MS + 8),
         (timedelta(days=365), NOW_MS + DELAY_MAX_MS),
         (NOW_MS + 7, NOW_MS + 7),
         (NOW + timedelta(days=365), NOW_MS + DELAY_MAX_MS),
@@ -36,6 +37,10 @@ def test_delays_and_times(deliver_at: Any, due_ms: int) -> None:
     "deliver_at",
     [
         timedelta(microseconds=-1),
+        timedelta.max,
+        timedelta.min,
+        datetime.max.replace(tzinfo=UTC),
+        datetime.min.replace(tzinfo=UTC),
         timedelta(days=365, milliseconds=1),
         NOW_MS - 1,
         NOW + timedelta(days=366),

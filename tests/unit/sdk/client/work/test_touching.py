@@ -81,6 +81,33 @@ def test_what_is_left_with_the_caller_by_a_refusal_is_touched_again(
     assert channels.settled() == [0]
 
 
+def test_a_record_about_which_its_caller_speaks_after_a_failed_transaction_is_touched_again(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    append(cluster, [b"0"])
+
+    async def whole(_: FakeCluster) -> None:
+        async with (
+            cluster.client() as client,
+            client.producer(transactional_id="t") as producer,
+            client.worker(TOPIC, channel=CHANNEL, ack_wait_ms=500, auto_touch=True) as worker,
+        ):
+            (message,) = await received(worker, 1)
+            txn = await producer.begin_transaction()
+            cluster.fail("Settle", errors.TxnAbortedError("it timed out"))
+            with pytest.raises(errors.TxnAbortedError):
+                await txn.ack(message)
+            await txn.abort()
+            cluster.fail("Settle", errors.InvalidRequestError("no"))
+            with pytest.raises(errors.InvalidRequestError):
+                await message.ack()
+            await asyncio.sleep(10)
+            await message.ack()
+
+    cluster.run(whole)
+    assert channels.settled() == [0]
+
+
 @pytest.mark.parametrize("is_refused_here", [False, True])
 def test_what_a_failed_transaction_was_to_acknowledge_is_touched_no_more_and_comes_again(
     cluster: FakeCluster, channels: FakeChannels, is_refused_here: bool

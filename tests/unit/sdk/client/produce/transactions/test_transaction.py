@@ -384,6 +384,58 @@ def test_offsets_go_with_their_group_never_with_a_bare_name(cluster: FakeCluster
     assert len(cluster.end_requests) == 1
 
 
+def test_a_commit_waits_for_offsets_whose_topic_is_not_known_yet(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**options()) as producer:
+            txn = await producer.begin_transaction()
+            sending = asyncio.ensure_future(txn.send_offsets({TopicPartition(TOPIC, 0): 5}, GroupMetadata("g")))
+            await asyncio.sleep(0)
+            assert not sending.done()
+            await asyncio.gather(txn.commit(), sending)
+            assert txn.outcome == "committed"
+
+    cluster.run(work)
+    assert [method for _, method, _ in cluster.calls if method.endswith(("SendOffsets", "EndTransaction"))] == [
+        "Coordinator.SendOffsets",
+        "Coordinator.EndTransaction",
+    ]
+
+
+def test_offsets_that_are_no_numbers_fail_the_commit_that_waits_for_them(cluster: FakeCluster) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**options()) as producer:
+            txn = await producer.begin_transaction()
+            given: Any = {TopicPartition(TOPIC, 0): 5, TopicPartition(TOPIC, 1): "x"}
+            sending = asyncio.ensure_future(txn.send_offsets(given, GroupMetadata("g")))
+            await asyncio.sleep(0)
+            committed, sent = await asyncio.gather(txn.commit(), sending, return_exceptions=True)
+            assert isinstance(committed, errors.TransactionAbortableError)
+            assert isinstance(sent, ValueError)
+            await txn.abort()
+
+    cluster.run(work)
+    assert all(request.outcome == types_pb2.TRANSACTION_OUTCOME_ABORTED for request in cluster.end_requests)
+
+
+def test_what_fails_after_the_commit_was_sent_does_not_turn_it_into_a_failure(cluster: FakeCluster) -> None:
+    """As an enrolment that is refused because the transaction is committed, of which the answer was lost."""
+    cluster.fail("EndTransaction", *(errors.NetworkError() for _ in range(1_000)))
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.producer(**options()) as producer:
+            txn = await producer.begin_transaction()
+            await txn.send(TOPIC, b"a", partition=0)
+            with pytest.raises(errors.CommitOutcomeUnknownError):
+                await txn.commit()
+            assert txn._core is not None
+            txn._core.fail(errors.TxnEndedError())
+            cluster.faults.clear()
+            await txn.commit()
+            assert txn.outcome == "committed"
+
+    cluster.run(work)
+
+
 def test_what_an_aborted_transaction_left_in_flight_does_not_hold_up_the_next(cluster: FakeCluster) -> None:
     cluster.fail("Produce", Lost())
 
