@@ -47,7 +47,6 @@ class DelayAdmin(AdminBase):
         Raises `NotScheduledError` when it was delivered or cancelled before, or never waited; `UnknownTopicError` when nothing
         has ever waited for the topic; `ConfigError` for what is no partition or offset.
         """
-        self._context.home.check()
         partition, offset = whole_number("partition", partition, 0, PARTITION_MAX), whole_number("offset", offset)
 
         async def cancel(found: Topic) -> UnknownTopicError | None:

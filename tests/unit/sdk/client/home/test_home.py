@@ -249,7 +249,8 @@ def test_where_a_client_is_made_does_not_matter_the_first_call_decides(cluster: 
 # ---------------------------------------------------------------- after close
 
 BY_NAME: dict[str, Any] = {
-    "partitions": 2, "partition": 0, "leader_epoch": 1, "broker_id": 1, "topics": [], "times": {0: -1}, "count_from": None,
+    "partitions": 2, "partition": 0, "offset": 0, "leader_epoch": 1, "broker_id": 1, "topics": [], "times": {0: -1},
+    "count_from": None,
     "offsets": {(TOPIC, 0): 1}, "targets": {(TOPIC, 0): [1]}, "broker_ids": [1], "quotas": [], "subjects": [],
     "topic_ids": {TOPIC: "00" * 16},
 }  # fmt: skip
