@@ -45,7 +45,8 @@ class DelayAdmin(AdminBase):
 
         `topic`: the one it was sent to. `partition` and `offset`: where it waits, as `send` returned.
         Raises `NotScheduledError` when it was delivered or cancelled before, or never waited; `UnknownTopicError` when nothing
-        has ever waited for the topic; `ConfigError` for what is no partition or offset.
+        has ever waited for the topic; `RequestTimedOutError` while an open transaction hides the record: it may be cancelled or
+        not; `ConfigError` for what is no partition or offset.
         """
         partition, offset = whole_number("partition", partition, 0, PARTITION_MAX), whole_number("offset", offset)
 

@@ -482,7 +482,7 @@ class _Parts:
             call.set_result(None)
 
     async def ended(self) -> None:
-        """Returns when none is on its way."""
+        """Returns when none is on its way. Each has a deadline of its own."""
         while self._calls:
             await asyncio.wait([*self._calls])
 

@@ -61,7 +61,7 @@ MOVE_BYTES_MAX: Final = 1 << 20
 CANCELS_MAX: Final = 10_000
 """Cancellations that wait for their turn; above: `ResourceExhaustedError`."""
 CANCEL_WAIT_MS: Final = 10_000
-"""How long a cancellation waits for what hides its record."""
+"""How long a cancellation waits for its turn, and for what hides its record."""
 _LOOK_AT_LEAST_MS: Final = 1_000
 """The wall clock may jump, so a wait for a time is never longer."""
 _KEEP_EVERY_MS: Final = 10_000
@@ -294,7 +294,9 @@ class SchedulerRun:
         except TimeoutError:
             if asked in self._cancels:
                 self._cancels.remove(asked)
-                raise RequestTimedOutError("the record is hidden by an open transaction") from None
+                raise RequestTimedOutError(
+                    "not decided in time: an open transaction hides the record, or a move takes long"
+                ) from None
             await asked.done  # it is being committed
         except asyncio.CancelledError:
             asked.done.cancel()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
@@ -283,13 +284,20 @@ def test_a_record_whose_sender_saw_it_written_is_known_to_a_cancellation_at_once
     play(test)
 
 
+@contextmanager
+def an_open_transaction(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """It hides everything in the waiting log."""
+    with monkeypatch.context() as hidden:
+        hidden.setattr(scheduler_run, "visible_end", lambda _: 0)
+        yield
+
+
 def test_a_record_behind_an_open_transaction_is_cancelled_when_that_has_ended(
     play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def test(scene: Scene) -> None:
         await scene.settle()
-        with monkeypatch.context() as open_transaction:
-            open_transaction.setattr(scheduler_run, "visible_end", lambda _: 0)
+        with an_open_transaction(monkeypatch):
             scene.partition.put((500, b"of the transaction"))
             scene.partition.put((500, b"written"))
             cancelling, gone = (asyncio.ensure_future(scene.run.cancel(offset)) for offset in (1, 0))
@@ -311,8 +319,7 @@ def test_a_cancellation_that_cannot_be_decided_for_long_is_given_up_and_cancels_
 ) -> None:
     async def test(scene: Scene) -> None:
         await scene.settle()
-        with monkeypatch.context() as open_transaction:
-            open_transaction.setattr(scheduler_run, "visible_end", lambda _: 0)
+        with an_open_transaction(monkeypatch):
             scene.partition.put((60_000, b"hidden"))
             with pytest.raises(RequestTimedOutError):
                 await scene.run.cancel(0)
