@@ -33,10 +33,14 @@ CHANNEL = "work"
 _PATIENCE_S = 60.0
 
 
-class Numbers(Feeder):
-    """Writes records whose values are numbers of their own, whichever key they have."""
+class Unhurried(Feeder):
+    """Writes no more than workers can do that handle a few records at a time, so they are at its heels when harm is done."""
 
     pause_s = 0.05
+
+
+class Numbers(Unhurried):
+    """Writes records whose values are numbers of their own, whichever key they have."""
 
     def send(self, producer: Producer[Any, Any], key: int) -> None:
         """Sends the next number of the key."""
@@ -145,6 +149,10 @@ class TransactionRun(Run):
     """A run whose workers copy, and acknowledge in the transactions of the copies. Order is not promised between workers."""
 
     journals: Path = Path()
+
+    def new_feeder(self) -> Feeder:
+        """See `Run`."""
+        return Unhurried(self.cluster.bootstrap_servers)
 
     def new_worker(self) -> Worker:
         """See `Run`."""
