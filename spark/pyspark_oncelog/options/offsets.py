@@ -21,6 +21,7 @@ from oncelog.errors import ConfigError
 
 EARLIEST: Final = -2
 LATEST: Final = -1
+_LATEST_TIME_MS: Final = (1 << 63) - 1
 
 
 class TopicForm(TypedDict):
@@ -155,17 +156,39 @@ def parse_partition_numbers(text: str, expected: str) -> dict[str, dict[int, int
     """A number per partition from JSON `{"topic":{"0":23}}`. Raises `ConfigError` that says what was expected."""
     try:
         parsed = json.loads(text)
-        return {str(t): {int(p): int(n) for p, n in ps.items()} for t, ps in parsed.items()}
-    except (ValueError, TypeError, AttributeError):
+        return {str(t): {int(p): _whole(n) for p, n in ps.items()} for t, ps in parsed.items()}
+    except MALFORMED:
         raise ConfigError(expected, given=text) from None
+
+
+def _whole(number: object) -> int:
+    """Raises `ValueError` for what is no whole number: of a fraction, or of true, another offset would be made."""
+    if isinstance(number, bool) or not isinstance(number, int | str):
+        raise ValueError(number)
+    return int(number)
+
+
+def parse_times(text: str, option: str) -> dict[str, dict[int, int]]:
+    """A time per partition from JSON. Raises `ConfigError` also for -1 and -2: of a leader these ask for the ends of a log."""
+    times_ms = parse_partition_numbers(text, f'{option} is JSON such as {{"topic":{{"0":1700000000000}}}}')
+    if any(not 0 <= time_ms <= _LATEST_TIME_MS for at in times_ms.values() for time_ms in at.values()):
+        raise ConfigError(f"times of option {option} are ms since 1970, from 0 to {_LATEST_TIME_MS}", given=text)
+    return times_ms
+
+
+def _listed(numbers: object) -> list[object]:
+    """Raises `ValueError` for what is no list: of "12" its digits would be taken."""
+    if not isinstance(numbers, list):
+        raise ValueError(numbers)
+    return numbers
 
 
 def parse_assignment(text: str) -> dict[str, tuple[int, ...]]:
     """Partitions per topic from JSON `{"topic":[0,1]}`. Raises `ConfigError`."""
     try:
         parsed = json.loads(text)
-        found = {str(t): tuple(sorted({int(p) for p in ps})) for t, ps in parsed.items()}
-    except (ValueError, TypeError, AttributeError):
+        found = {str(t): tuple(sorted({_whole(p) for p in _listed(ps)})) for t, ps in parsed.items()}
+    except MALFORMED:
         found = {}
     if not found or not all(found.values()) or any(p < 0 for ps in found.values() for p in ps):
         raise ConfigError('option assign is JSON such as {"topic":[0,1]}', given=text)

@@ -26,7 +26,7 @@ from pyspark_oncelog.options.offsets import (
     StartingOffsets,
     parse_assignment,
     parse_offsets_option,
-    parse_partition_numbers,
+    parse_times,
 )
 
 CONNECTION: Final = tuple(option_table.CONNECTION)
@@ -278,9 +278,7 @@ def _bound(options: Mapping[str, str], kind: str, default: str, unnamed: str, la
     text = options.get(f"{kind}OffsetsByTimestamp")
     if text is None:
         return base
-    times_ms = parse_partition_numbers(
-        text, f'{kind}OffsetsByTimestamp is JSON such as {{"topic":{{"0":1700000000000}}}}'
-    )
+    times_ms = parse_times(text, f"{kind}OffsetsByTimestamp")
     return StartingOffsets(unnamed, times_ms=times_ms, latest_if_none=latest_if_none)
 
 

@@ -14,6 +14,7 @@ from pyspark_oncelog.options.offsets import (
     TopicPosition,
     parse_assignment,
     parse_offsets_option,
+    parse_times,
 )
 
 
@@ -57,6 +58,23 @@ def test_what_is_no_offsets_is_refused_with_an_example(text: str) -> None:
         parse_offsets_option(text)
 
 
+@pytest.mark.parametrize("number", ["1.9", "1.0", "true", "1e400", "NaN", "[" * 100_000, "9" * 5_000])
+def test_what_is_no_whole_number_is_refused_and_not_cut(number: str) -> None:
+    """A query began at offset 1 when 1.9 was given, and 1e400 was an OverflowError."""
+    with pytest.raises(ConfigError, match="earliest, latest, or JSON such as"):
+        parse_offsets_option(f'{{"t":{{"0":{number}}}}}')
+    with pytest.raises(ConfigError, match="option assign is JSON"):
+        parse_assignment(f'{{"t":[{number}]}}')
+
+
+@pytest.mark.parametrize("time", [-1, -2, -3, 1 << 63])
+def test_a_time_is_one_of_the_clock(time: int) -> None:
+    """A leader takes -1 for "the end": a read that was to begin by time began there, and left all records out."""
+    with pytest.raises(ConfigError, match="times of option startingOffsetsByTimestamp are ms since 1970"):
+        parse_times(f'{{"t":{{"0":{time}}}}}', "startingOffsetsByTimestamp")
+    assert parse_times('{"t":{"0":0}}', "startingOffsetsByTimestamp") == {"t": {0: 0}}
+
+
 @pytest.mark.parametrize(("offset", "fine"), [(-3, False), (-2, True), (-1, True), (0, True)])
 def test_an_offset_is_0_and_up_or_one_of_two_names(offset: int, fine: bool) -> None:
     text = f'{{"t":{{"0":{offset}}}}}'
@@ -92,7 +110,9 @@ def test_what_was_said_of_a_topic_can_be_left_out() -> None:
     assert said.without(["t"]) == StartingOffsets("earliest", {"u": {0: 2}})
 
 
-@pytest.mark.parametrize("text", ["", "t", "[]", "{}", '{"t": []}', '{"t": [-1]}', '{"t": ["a"]}', '{"t": 7}'])
+@pytest.mark.parametrize(
+    "text", ["", "t", "[]", "{}", '{"t": []}', '{"t": [-1]}', '{"t": ["a"]}', '{"t": 7}', '{"t": "12"}']
+)
 def test_what_assigns_no_partition_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="option assign is JSON"):
         parse_assignment(text)
