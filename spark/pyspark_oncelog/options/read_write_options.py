@@ -261,7 +261,10 @@ class Subscription:
             partitions = parse_assignment(text)
             return Subscription(topics=tuple(partitions), partitions=partitions)
         if given == ["subscribe"]:
-            return Subscription(topics=tuple(dict.fromkeys(t.strip() for t in text.split(",") if t.strip())))
+            topics = tuple(dict.fromkeys(t.strip() for t in text.split(",") if t.strip()))
+            if not topics:
+                raise ConfigError("option subscribe names no topic", given=text)
+            return Subscription(topics)
         try:
             re.compile(text)
         except re.error as error:

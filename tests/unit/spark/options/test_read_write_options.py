@@ -35,6 +35,7 @@ def test_names_are_case_insensitive_and_kafkas_name_is_known() -> None:
         ({**BASE, "startingOffsets": '{"t":{"0":-1}}'}, False, "cannot be latest"),
         ({**BASE, "isolation": "dirty"}, True, "must be one of"),
         ({**BASE, "subscribePattern": "t.*"}, True, "exclude each other"),
+        ({"bootstrapServers": "a:1", "subscribe": " , "}, True, "option subscribe names no topic"),
         ({"bootstrapServers": "a:1", "subscribePattern": "("}, True, "no regular expression"),
         ({"bootstrapServers": "a:1", "assign": '{"t":[]}'}, True, "option assign is JSON"),
         ({"bootstrapServers": "a:1", "assign": '{"t":[-1]}'}, True, "option assign is JSON"),
