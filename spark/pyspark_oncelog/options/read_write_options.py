@@ -51,6 +51,10 @@ _SASL: Final = "who the job is, is said by options username and passwordFile, or
 _DEFAULT_BATCH_BYTES: Final = 3 << 20
 _LARGEST_BATCH_BYTES: Final = 7 << 20
 """A topic takes batches of up to 8 MiB by default."""
+_LONGEST_TIMEOUT_MS: Final = 1 << 40
+"""The bound of every number among a client's options."""
+_PARTITIONS_MAX: Final = (1 << 31) - 1
+"""The bound of the wire; a cluster takes fewer, and says how many."""
 _LONGEST_LEASE_MS: Final = 86_400_000
 _LONGEST_DURATION_MS: Final = 7 * 86_400_000
 _APP_ID_CHARACTERS: Final = 256
@@ -65,7 +69,7 @@ _DEFAULT_TRIGGER_DELAY: Final = "15m"
 _TRACE_SAMPLERS: Final = tuple(dict.fromkeys(("parentbased_always_on", *SAMPLERS)))
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _ENDPOINT: Final = re.compile(r"https?://[^/:\s]+:\d+/?")
-_DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)")
+_DURATION: Final = re.compile(r"(\d{1,12})\s*(ms|s|m|min|h|d)")
 
 
 def _normalise(raw: Mapping[str, str], is_read: bool, streaming: bool = False) -> dict[str, str]:
@@ -207,7 +211,7 @@ class ConnectionOptions:
         if not servers:
             hint = "" if options else f". If this is a table made by CREATE TABLE: {_FORGETS}"
             raise ConfigError(f'option bootstrapServers is required, for example "localhost:9092"{hint}')
-        timeout_ms = _integer(options, "requestTimeoutMs", 60_000, 1)
+        timeout_ms = _integer(options, "requestTimeoutMs", 60_000, 1, _LONGEST_TIMEOUT_MS)
         protocol = options.get("securityProtocol", "PLAINTEXT").upper()
         files = {name: options.get(name, "") for name in ("sslCafile", "sslCertfile", "sslKeyfile")}
         if protocol not in ("PLAINTEXT", "SSL"):
@@ -267,7 +271,7 @@ class Subscription:
             return Subscription(topics)
         try:
             re.compile(text)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             raise ConfigError(f"option subscribePattern is no regular expression: {error}", given=text) from None
         return Subscription(pattern=text)
 
@@ -429,7 +433,7 @@ class SinkOptions:
         return SinkOptions(
             connection=ConnectionOptions.parse(options),
             topic=options.get("topic", ""),
-            create_topic_partitions=_integer(options, "createTopicPartitions", 0, 1),
+            create_topic_partitions=_integer(options, "createTopicPartitions", 0, 1, _PARTITIONS_MAX),
             exactly_once=guarantee == "exactly_once",
             transactional_id=options.get("transactionalId", ""),
             txn_app_id=options.get("txnAppId", ""),
