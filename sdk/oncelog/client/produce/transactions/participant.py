@@ -305,7 +305,7 @@ class Batches:
             owner_run=batch.owner_run,
             txn_no=txn_no,
             token=_token_of(batch),
-            winners=[_winner(result) for result in winners],
+            winners=_winners(winners),
             wait=end_wait(wait),
             write_attempt=batch.write_attempt,
             session_token=next((result.session_token for result in winners), b""),
@@ -355,6 +355,15 @@ def _token_of(batch: SharedBatch) -> co.CommitToken:
     return co.CommitToken(app_id=batch.app_id, batch_id=batch.batch_id, expires=batch.token_expires)
 
 
-def _winner(result: ParticipantResult) -> co.Winner:
-    counts = [co.PartitionCount(topic_id=t, partition=p, records=n) for t, p, n in result.counts]
-    return co.Winner(producer_id=result.producer_id, rows=result.rows, counts=counts)
+def _winners(results: Sequence[ParticipantResult]) -> list[co.Winner]:
+    """The first one carries the records of all, which the coordinator adds up anyway: a count for each writer and partition
+    would make the commit of a large job longer than any message.
+    """
+    total: dict[tuple[str, int], int] = {}
+    for result in results:
+        for topic_id, partition, records in result.counts:
+            total[topic_id, partition] = total.get((topic_id, partition), 0) + records
+    winners = [co.Winner(producer_id=result.producer_id, rows=result.rows) for result in results]
+    for (topic_id, partition), records in sorted(total.items()):
+        winners[0].counts.add(topic_id=topic_id, partition=partition, records=records)
+    return winners

@@ -230,3 +230,21 @@ def test_a_result_is_handed_over_with_its_token_and_shows_it_to_nobody(cluster: 
     assert (request.token.app_id, request.token.batch_id) == ("app", 4)
     assert (request.session_token, request.write_attempt) == (b"secret", "w")
     assert [(w.producer_id, w.rows, [c.records for c in w.counts]) for w in request.winners] == [(101, 3, [3])]
+
+
+def test_what_many_winners_wrote_is_told_once_for_each_partition(cluster: FakeCluster) -> None:
+    """A count for each writer and partition: 5,400 tasks that wrote to 300 partitions could not be committed at all."""
+    writers, partitions = 400, 300
+    counts = tuple((TOPIC_ID, partition, 2) for partition in range(partitions))
+    results = [ParticipantResult(9, 101 + i, 2 * partitions, counts) for i in range(writers)]
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            await client.commit_transaction(SharedBatch("t", "run", "app", 4, "w"), 9, results)
+
+    cluster.run(work)
+    (request,) = cluster.requests("CommitTransaction")
+    assert [(w.producer_id, w.rows) for w in request.winners] == [(r.producer_id, r.rows) for r in results]
+    told = [(c.topic_id, c.partition, c.records) for w in request.winners for c in w.counts]
+    assert told == [(TOPIC_ID, partition, 2 * writers) for partition in range(partitions)]
+    assert request.ByteSize() < 1 << 16
