@@ -208,6 +208,11 @@ def next_end(start: Position, available: Position, view: View, max_rows: int | N
     return start if topics == start.topics else Position(topics, start.origin if start.is_origin else None)
 
 
+def has_topics(view: View, at: Position) -> bool:
+    """True if every topic of a position is there, and is still the same one."""
+    return all(name in view and view[name].topic_id == topic.topic_id for name, topic in at.topics.items())
+
+
 def begin_of(start: Position, end: Position) -> Position:
     """Where the micro-batch to `end` begins: when the first one runs again, `start` is another one, and `end` knows better."""
     return Position(end.origin) if start.is_origin and end.origin is not None else start

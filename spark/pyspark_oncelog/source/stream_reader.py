@@ -123,8 +123,8 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from pyspark_oncelog.source.data_loss import report_losses
         from pyspark_oncelog.source.planning import plan_tasks
 
-        options, view = self._options, self._view_of_plan(end)
-        until = Position.from_json(end)
+        options, until = self._options, Position.from_json(end)
+        view = self._view_of_plan(end, until)
         begin = positions.begin_of(Position.from_json(start), until)
         ends = self._epoch_ends(positions.to_check(begin, until, view), view)
         ranges, losses = positions.ranges(begin, until, view, ends)
@@ -177,13 +177,16 @@ class OncelogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._missing = missing
         return view
 
-    def _view_of_plan(self, end: JsonObject) -> positions.View:
+    def _view_of_plan(self, end: JsonObject, until: Position) -> positions.View:
         """Returns the view in which `end` was found; for a micro-batch that runs again, it asks where the logs begin."""
         from pyspark_oncelog.source.cluster_view import load_view
 
         if self._planned is not None and self._planned[0] == end:
             return self._planned[1]
-        return load_view(self._options, missing_topics=True, with_ends=False)
+        view = load_view(self._options, missing_topics=True, with_ends=False)
+        if not positions.has_topics(view, until):  # a broker may hear of a topic late
+            view = load_view(self._options, missing_topics=True, with_ends=False)
+        return view
 
     def _epoch_ends(self, epochs: Mapping[tuple[str, int], int], view: positions.View) -> positions.EpochEnds:
         from pyspark_oncelog.source.cluster_view import epoch_ends

@@ -360,6 +360,24 @@ def test_a_topic_of_a_pattern_that_one_look_misses_is_looked_for_once_more(
     assert source.latestOffset(end, ALL) == end
 
 
+@pytest.mark.parametrize("seen", ["nothing", "its predecessor"])
+@pytest.mark.parametrize("lossy", ["true", "false"])
+def test_a_topic_that_one_look_misses_is_looked_for_once_more_before_its_rows_of_a_replay_are_lost(
+    log: FakeLog, monkeypatch: pytest.MonkeyPatch, lossy: str, seen: str
+) -> None:
+    """With failOnDataLoss=false they were left out, and the query went on behind them."""
+    source = by_pattern(lossy)
+    start = source.initialOffset()
+    end = source.latestOffset(start, ALL)
+    planned = [task.value for task in source.partitions(start, end)]
+    restarted = by_pattern(lossy)
+    start = restarted.initialOffset()
+    late = {} if seen == "nothing" else {"t": TopicView("older", {0: PartitionView(0, 5, 1)})}
+    answers = iter([late, log.view(restarted._options)])
+    monkeypatch.setattr(cluster_view, "load_view", lambda *_given, **_more: next(answers))
+    assert [task.value for task in restarted.partitions(start, end)] == planned
+
+
 def test_a_group_is_not_told_of_a_topic_that_is_gone(log: FakeLog) -> None:
     source = reader(failOnDataLoss="false", commitGroup="g")
     end = source.latestOffset(source.initialOffset(), ALL)
