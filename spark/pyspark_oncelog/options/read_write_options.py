@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from oncelog.config import KEY_HASHES
-from oncelog.core.names import TOPIC_NAMES, check_transactional_id, is_topic_name
-from oncelog.errors import ConfigError, InvalidRequestError
+from oncelog.core.names import TOPIC_NAMES, check_group_id, check_transactional_id, is_topic_name
+from oncelog.errors import ConfigError, InvalidGroupIdError, InvalidRequestError
 from oncelog.trace.tracing import SAMPLERS
 from pyspark_oncelog.options import kafka_options, option_table
 from pyspark_oncelog.options.identity import transactional_id_of
@@ -351,9 +351,18 @@ class SourceOptions:
             max_rows_per_task=_integer(options, "maxRecordsPerPartition", 0, 1),
             min_rows_per_task=_integer(options, "minRowsPerTask", _DEFAULT_ROWS_PER_TASK, 1),
             read_committed=_choice(options, "isolation", ("read_committed", "read_uncommitted")) == "read_committed",
-            commit_group=options.get("commitGroup", ""),
+            commit_group=_group(options),
             client_rack=options.get("clientRack", ""),
         )
+
+
+def _group(options: Mapping[str, str]) -> str:
+    """Raises `ConfigError` for a name that no group can have; empty = none."""
+    name = options.get("commitGroup", "")
+    try:
+        return name and check_group_id(name)
+    except InvalidGroupIdError as error:
+        raise ConfigError(f"option commitGroup: {error.message}", given=ascii(name[:64])) from None
 
 
 def _check_ids(options: Mapping[str, str]) -> None:

@@ -48,6 +48,8 @@ def test_names_are_case_insensitive_and_kafkas_name_is_known() -> None:
         ({**BASE, "requestTimeoutMs": str((1 << 40) + 1)}, True, "requestTimeoutMs must be at most 1099511627776"),
         ({**BASE, "minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "3"}, True, "above maxOffsetsPerTrigger"),
         ({**BASE, "maxOffsetsPerTrigger": "0"}, True, "at least 1"),
+        ({**BASE, "commitGroup": "a\tb"}, True, "option commitGroup: a group id is 1-1024 bytes of printable text"),
+        ({**BASE, "commitGroup": "x" * 1025}, True, "option commitGroup: a group id is 1-1024 bytes"),
         ({**BASE, "minPartitions": "many"}, True, "whole number"),
         ({**BASE, "startingOffsets": "[1]"}, True, "earliest, latest, or JSON"),
         ({**BASE, "startingOffsets": '{"t":{"0":-7}}'}, True, "0 and up"),
