@@ -30,6 +30,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Final
 
+from oncelog.core.malformed import MALFORMED
 from oncelog.core.once.remembered import RememberedIds
 
 _NOTE: Final = "oncelog.once"
@@ -55,7 +56,7 @@ def fencing_of(note: str) -> int:
     """The number in a note; 0 when something else wrote it."""
     try:
         found = json.loads(note or "null")
-    except ValueError:
+    except MALFORMED:
         return 0
     number = found.get(_NOTE) if isinstance(found, dict) else 0
     return number if type(number) is int and number > 0 else 0

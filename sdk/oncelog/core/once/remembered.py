@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
+from oncelog.core.malformed import MALFORMED
+
 
 class IdKey(NamedTuple):
     """The key of a record in the topic of ids."""
@@ -28,7 +30,7 @@ def decode_id_key(key: bytes | None) -> IdKey | None:
     """Reads what `encode` wrote; None for a key that something else wrote."""
     try:
         found = json.loads(key or b"")
-    except ValueError:
+    except MALFORMED:
         return None
     if not isinstance(found, list) or [type(item) for item in found] != [str, str, int, str]:
         return None

@@ -140,7 +140,7 @@ def test_after_a_failure_nothing_is_believed() -> None:
 
 
 @pytest.mark.parametrize(
-    "note", ["", "mine", "[]", "{}", '{"oncelog.once": "7"}', '{"oncelog.once": -7}', "7", '{"a": 7}']
+    "note", ["", "mine", "[]", "{}", '{"oncelog.once": "7"}', '{"oncelog.once": -7}', "7", '{"a": 7}', "[" * 4_096]
 )
 def test_a_note_of_another_program_has_no_number(note: str) -> None:
     assert fencing_of(note) == 0

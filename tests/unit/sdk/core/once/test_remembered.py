@@ -16,7 +16,7 @@ def test_a_key_is_read_as_it_was_written(group_id: str, topic: str, partition: i
 
 
 @pytest.mark.parametrize(
-    "key", [None, b"", b"\xff", b"17", b'["g","t",0]', b'["g","t","0","id"]', b'["g","t",true,"id"]']
+    "key", [None, b"", b"\xff", b"17", b'["g","t",0]', b'["g","t","0","id"]', b'["g","t",true,"id"]', b"[" * 100_000]
 )
 def test_a_key_that_something_else_wrote_is_left_out(key: bytes | None) -> None:
     assert decode_id_key(key) is None
