@@ -274,6 +274,7 @@ class Ownership:
 
     `fence_watermark`: the largest write attempt of a fenced run that is no longer remembered by name.
     `ended`: (app, batch, attempt) of the owner that were decided; `ended_watermark` covers those no longer listed.
+    Batches that a token covers count for neither watermark. `newest_attempt` is for coordinators of version 0.1.
     """
 
     run: str = ""

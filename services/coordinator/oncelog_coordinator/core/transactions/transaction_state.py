@@ -67,7 +67,7 @@ def new_session(
         timeout_ms=timeout_ms,
         dead=False,
         sessions=(*closed.sessions, session)[-limits.kept_nonces :],
-        owner=_fence_owner(closed.owner, limits),
+        owner=_fence_owner(closed, limits),
         updated_ms=now_ms,
         expected=NOTHING_EXPECTED,
     )
@@ -76,7 +76,7 @@ def new_session(
 def take_over(record: TransactionRecord, run: str, now_ms: int, limits: Limits) -> TransactionRecord:
     """Makes a new Spark run the owner of the id: fences sessions and the old run, aborts an open transaction."""
     closed = _closed_for_successor(record, now_ms, limits)
-    fenced = _fence_owner(closed.owner, limits)
+    fenced = _fence_owner(closed, limits)
     owner = replace(fenced, run=run, number=fenced.number + 1)
     return replace(closed, dead=False, owner=owner, updated_ms=now_ms, expected=NOTHING_EXPECTED)
 
@@ -99,11 +99,15 @@ def _is_unused(record: TransactionRecord) -> bool:
     return not (record.sessions or record.session_epoch or record.owner.number or record.dead)
 
 
-def _fence_owner(owner: Ownership, limits: Limits) -> Ownership:
-    """Removes the owner and remembers it as fenced; runs beyond the bound go into the watermark."""
+def _fence_owner(record: TransactionRecord, limits: Limits) -> Ownership:
+    """Removes the owner and remembers it as fenced, with its newest attempt that no token covers; runs beyond the bound go
+    into the watermark. Nothing is open.
+    """
+    owner = record.owner
     if not owner.run:
         return owner
-    fenced = (*owner.fenced, (owner.run, owner.newest_attempt))
+    attempts = [attempt for app_id, batch_id, attempt in owner.ended if not _is_covered(record, app_id, batch_id)]
+    fenced = (*owner.fenced, (owner.run, max([owner.ended_watermark, *attempts])))
     dropped = fenced[: -limits.fenced_runs]
     return Ownership(
         number=owner.number,
@@ -191,7 +195,7 @@ def decide_open(
         open=None,
         decided=decided,
         outcomes=(record.outcomes + outcome.value)[-limits.kept_outcomes :],
-        owner=_remember_ended(record.owner, opened, limits),
+        owner=_remember_ended(record, opened, limits),
         updated_ms=now_ms,
         expected=_expected_after(record.expected, opened, limits) if expect_next else NOTHING_EXPECTED,
     )
@@ -206,17 +210,25 @@ def _expected_after(before: Expected, opened: OpenTransaction, limits: Limits) -
     return Expected(tuple(partitions[-bound:]), tuple(groups[-bound:]))
 
 
-def _remember_ended(owner: Ownership, opened: OpenTransaction, limits: Limits) -> Ownership:
+def _remember_ended(record: TransactionRecord, opened: OpenTransaction, limits: Limits) -> Ownership:
     """Hole 11: a task that comes late must be refused because its attempt has ended, also after a fail-over."""
+    owner = record.owner
     if not opened.joined:
         return owner
     ended = (*owner.ended, (opened.app_id, opened.batch_id, opened.write_attempt))
     dropped = ended[: -limits.ended_attempts]
+    attempts = [attempt for app_id, batch_id, attempt in dropped if not _is_covered(record, app_id, batch_id)]
     return replace(
-        owner,
-        ended=ended[-limits.ended_attempts :],
-        ended_watermark=max([owner.ended_watermark, *(attempt for _, _, attempt in dropped)]),
+        owner, ended=ended[-limits.ended_attempts :], ended_watermark=max([owner.ended_watermark, *attempts])
     )
+
+
+def _is_covered(record: TransactionRecord, app_id: str, batch_id: int) -> bool:
+    """True for a batch that its token keeps out for good, whatever its run and attempt. Attempts begin with a driver's time,
+    so a watermark of those that need none would keep out a driver whose clock is behind.
+    """
+    token = record.token_of(app_id)
+    return token is not None and batch_id <= token.batch_id
 
 
 def _absorb_ahead(record: TransactionRecord, limits: Limits) -> TransactionRecord:

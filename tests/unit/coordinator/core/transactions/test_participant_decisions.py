@@ -67,6 +67,54 @@ def test_the_33rd_zombie_does_not_own_again() -> None:
     assert driver.join(run="new", attempt="8").txn_no == 9
 
 
+def committed(driver: Driver, run: str, batch: int, attempt: str) -> None:
+    joined = driver.join(run=run, batch=batch, attempt=attempt)
+    driver.commit(joined.txn_no, winner(joined), run=run, batch=batch, attempt=attempt)
+
+
+def test_a_driver_whose_clock_steps_back_goes_on_with_its_run() -> None:
+    """It was told that its attempt had ended, when the clock went back by more than the time of the last 16 batches."""
+    driver = Driver(Limits(ended_attempts=3))
+    for batch in range(8):
+        committed(driver, "r", batch, f"{100 + batch}")
+    committed(driver, "r", 8, "090")
+    with pytest.raises(errors.BatchRolledBackError):
+        driver.join(run="r", batch=7, attempt="107")
+
+
+def test_attempts_of_a_batch_that_is_not_committed_stay_ended_whatever_their_number() -> None:
+    driver = Driver(Limits(ended_attempts=3))
+    committed(driver, "r", 0, "1")
+    for attempt in range(2, 9):
+        driver.join(run="r", batch=1, attempt=f"{attempt}")
+    for attempt in range(2, 8):
+        with pytest.raises(errors.TxnEndedError):
+            driver.join(run="r", batch=1, attempt=f"{attempt}")
+
+
+def test_a_new_run_whose_clock_is_behind_takes_over_from_runs_that_committed_all_they_had() -> None:
+    """Each write of a foreachBatch is a run: it was refused until the clock had made up, however often it was tried."""
+    driver = Driver(Limits(fenced_runs=3))
+    for batch in range(8):
+        committed(driver, f"r{batch}", batch, f"{100 + batch}")
+    committed(driver, "new", 8, "090")
+    for batch in range(5, 8):
+        with pytest.raises(errors.ProducerFencedError):
+            driver.join(run=f"r{batch}", batch=9, attempt="109")
+    with pytest.raises(errors.BatchRolledBackError):
+        driver.join(run="r0", batch=0, attempt="100")
+
+
+def test_a_forgotten_run_that_left_a_batch_open_does_not_own_again() -> None:
+    driver = Driver(Limits(fenced_runs=3))
+    committed(driver, "r0", 0, "100")
+    driver.join(run="r0", batch=1, attempt="101")
+    for number in range(1, 6):
+        driver.join(run=f"r{number}", batch=1, attempt=f"{101 + number}")
+    with pytest.raises(errors.ProducerFencedError):
+        driver.join(run="r0", batch=1, attempt="101")
+
+
 def test_a_later_attempt_of_the_batch_aborts_the_earlier_one_which_never_comes_back(driver: Driver) -> None:
     first = driver.join(attempt="1")
     second = driver.join(attempt="2")
