@@ -174,10 +174,11 @@ class SegmentIndex:
     def check(self) -> None:
         """Asserts the invariants."""
         assert self.base_offset <= self.next_offset
-        for values in (np.frombuffer(self._offsets, np.uint32), np.frombuffer(self._positions, np.uint32)):
-            assert (values[:-1] < values[1:]).all(), "entries grow"
-        before = np.frombuffer(self._before, np.int64)
-        assert (before[:-1] <= before[1:]).all(), "time is monotone"
+        if len(self._offsets) > 1:
+            for values in (np.frombuffer(self._offsets, np.uint32), np.frombuffer(self._positions, np.uint32)):
+                assert (values[:-1] < values[1:]).all(), "entries grow"
+            before = np.frombuffer(self._before, np.int64)
+            assert (before[:-1] <= before[1:]).all(), "time is monotone"
         assert not self._positions or self._positions[-1] < self.size, "entries lie within the segment"
 
 
