@@ -234,9 +234,8 @@ class Settler:
     def _is_over_by_new_leader(self, word: _Word, moment: Moment) -> bool:
         """Rule 2."""
         held, partition = word.held, word.held.place.partition
-        address = moment.leader(partition)
-        if not address or (address, moment.leader_epoch(partition)) == (held.broker, held.leader_epoch):
-            return False
+        if not moment.leader(partition) or moment.leader_epoch(partition) <= held.leader_epoch:
+            return False  # metadata may be older than the record: an epoch may be raised for a leader that stays
         fate = judge_at_new_leader(word.said)
         if fate is Fate.DONE:
             self._done_with(word, moment.now_ms)

@@ -485,6 +485,27 @@ def test_what_is_given_back_is_not_told_to_the_same_broker_in_a_newer_epoch(
     at_work(cluster, work)
 
 
+def test_a_leader_whose_epoch_is_newer_than_the_metadata_is_told_every_word(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    """A move of replicas raises the epoch of a leader that stays, and nothing has the worker ask for metadata."""
+
+    async def work(worker: Worker) -> None:
+        channels.fail_over(0, BROKERS[0])
+        append(cluster, [b"0", b"1", b"2"])
+        first, second, third = await received(worker, 3)
+        assert worker._metadata.leader(worker._partitions.id_of(0)).leader_epoch < cluster.epochs[0]
+        await third.touch()
+        await second.reject("no")
+        await first.nack()
+        (again,) = await received(worker, 1)
+        assert (again.offset, again.deliveries) == (0, 2)
+        await worker.ack([again, third])
+
+    at_work(cluster, work)
+    assert channels.settled() == [0, 1, 2]
+
+
 def test_no_acknowledgement_waits_for_a_dead_letter(cluster: FakeCluster, channels: FakeChannels) -> None:
     append(cluster, [b"%d" % i for i in range(8)])
     channels.letters.clear()
