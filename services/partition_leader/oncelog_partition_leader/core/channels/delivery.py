@@ -361,6 +361,12 @@ class Delivery:
             expired=fates.expired,
         )
 
+    def unsettled_between(self, first: int, last: int) -> int:
+        """Returns how many offsets of [first, last] are not settled, also of those that were not looked at; none is below
+        `next_offset`.
+        """
+        return self._window.unsettled_between(first, last)
+
     def pending(
         self, now_ms: int, most: int, worker_id: str = "", min_idle_ms: int = 0, from_offset: int = 0
     ) -> list[PendingRecord]:

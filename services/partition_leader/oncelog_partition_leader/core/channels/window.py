@@ -145,7 +145,11 @@ class Window:
 
     def unsettled_below(self, offset: int) -> int:
         """Returns how many offsets below are not settled; those that were not looked at count."""
-        return sum(last - first + 1 for first, last in self.settled.gaps(self.settled_before, offset - 1))
+        return self.unsettled_between(self.settled_before, offset - 1)
+
+    def unsettled_between(self, first: int, last: int) -> int:
+        """Returns how many offsets of [first, last], none below `settled_before`, are not settled as far as is known."""
+        return sum(high - low + 1 for low, high in self.settled.gaps(first, last))
 
     def is_settled(self, offset: int) -> bool:
         """Returns True when the record is settled durably, or there is none."""

@@ -151,7 +151,8 @@ class LedChannel:
         if self._delivery is None:
             return NOTHING
         counts = self._delivery.describe(self.now_ms()) if self.is_open else self._delivery.counts()
-        return counts._replace(depth=counts.depth + max(self.end_offset - self._delivery.next_offset, 0))
+        beyond = self._delivery.unsettled_between(self._delivery.next_offset, self.end_offset - 1)
+        return counts._replace(depth=counts.depth + beyond)
 
     async def opened(self, timeout_ms: float) -> None:
         """Returns when the channel is open here (`is_open`), and has the coordinator asked if it is in doubt.

@@ -73,7 +73,9 @@ class ChannelInspection:
         answer.leader_epoch = led.place.leader_epoch
         answer.settled_before = delivery.settled_before
         answer.end_offset = end
-        answer.depth = counts.depth + records_between(led.partition, delivery.next_offset, end)
+        answer.depth = counts.depth + records_between(
+            led.partition, delivery.next_offset, end, delivery.unsettled_between
+        )
         answer.in_flight = counts.in_flight
         answer.in_transaction = counts.in_transaction
         answer.waiting = counts.waiting

@@ -88,6 +88,12 @@ def test_it_says_what_is_settled(offset: int, settled: bool) -> None:
     assert made.is_settled(offset) is settled
 
 
+def test_it_counts_what_is_not_settled_also_where_it_has_not_looked() -> None:
+    _, made = window(Stored(2, settled=((4, 5), (7, 9))))
+    made.supply(2, 4, [(2, 3)], None, {})
+    assert (made.unsettled_below(4), made.unsettled_between(4, 10), made.unsettled_between(11, 10)) == (2, 2, 0)
+
+
 def test_a_record_that_comes_back_before_it_was_looked_at() -> None:
     records, made = window(Stored(0, retried=(Retried(3, 2, 90),)))
     made.came_back(3)

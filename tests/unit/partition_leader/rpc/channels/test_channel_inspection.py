@@ -47,6 +47,21 @@ def test_a_description_says_what_there_is() -> None:
     play(scenario)
 
 
+def test_what_is_settled_is_not_counted_at_a_new_leader_either() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel())
+        await world.send(*(b"%d" % n for n in range(6)))
+        await world.values(max_wait_ms=100)
+        await world.settle("w1", said(1, 2), said(4))
+        world.stop_leading()
+        await world.lead(epoch=2)
+        assert (await describe(world)).depth == 3, "no worker has made it look at the log"
+        assert world.led.counts().depth == 3
+
+    play(scenario)
+
+
 def test_a_dead_record_whose_letter_cannot_be_written_is_told_with_the_reason_until_there_is_a_way_out() -> None:
     async def scenario(world: ChannelWorld) -> None:
         await world.lead()

@@ -8,7 +8,7 @@ Rule 2: only headers are looked at. What was deleted, by retention or by compact
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from oncelog.core.batch.batch import iter_batches
@@ -61,23 +61,21 @@ def read_committed(partition: LocalPartition, offset: int, max_bytes: int, *, sk
     return Found(_delivered(before, aborted), next_offset, loss)
 
 
-def records_between(partition: LocalPartition, offset: int, end: int) -> int:
-    """Counts the records in [offset, end) that may be delivered: exactly as far as a bounded look tells, as offsets beyond.
+def records_between(partition: LocalPartition, offset: int, end: int, unsettled: Callable[[int, int], int]) -> int:
+    """Counts the records in [offset, end) that may be delivered: as far as a bounded look tells, and offsets beyond.
 
-    Raises `StorageError`.
+    `unsettled`: says how many offsets, from the first to the last one, are not settled already. What is left of a compacted
+    batch is an upper bound. Raises `StorageError`.
     """
     records = 0
     for _ in range(_LOOKS):
         found = read_committed(partition, offset, _LOOK_BYTES) if offset < end else None
         if found is None or found.next_offset <= offset:
             break
-        records += sum(_records_from(header, offset) for header, _ in found.batches)
+        for header, _ in found.batches:
+            records += min(header.record_count, unsettled(max(offset, header.base_offset), header.last_offset))
         offset = found.next_offset
-    return records + max(end - offset, 0)
-
-
-def _records_from(header: BatchHeader, offset: int) -> int:
-    return max(header.record_count - max(offset - header.base_offset, 0), 0)
+    return records + unsettled(offset, end - 1)
 
 
 def read_one(partition: LocalPartition, offset: int) -> tuple[BatchHeader, memoryview] | None:
