@@ -150,6 +150,7 @@ class LedChannel:
         """Returns the core's counts; `depth` counts the offsets that were not looked at too."""
         if self._delivery is None:
             return NOTHING
+        self.skip_deleted()
         counts = self._delivery.describe(self.now_ms()) if self.is_open else self._delivery.counts()
         beyond = self._delivery.unsettled_between(self._delivery.next_offset, self.end_offset - 1)
         return counts._replace(depth=counts.depth + beyond)

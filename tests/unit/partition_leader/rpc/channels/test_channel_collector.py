@@ -40,6 +40,21 @@ def test_they_count_what_happens_over_all_leaderships() -> None:
     play(scenario)
 
 
+def test_what_retention_has_deleted_is_no_depth_any_more() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        partition = await world.lead()
+        world.put(channel())
+        for value in (b"a", b"b", b"c"):
+            await world.send(value)
+        await world.values(max_wait_ms=100, max_in_flight=1)
+        await partition.delete_before(2)
+        (depth,) = _collect(world)["oncelog_channel_depth_records"].values()
+        (in_flight,) = _collect(world)["oncelog_channel_in_flight_records"].values()
+        assert (depth, in_flight) == (1, 0), "nobody asks for records"
+
+    play(scenario)
+
+
 def test_the_number_of_series_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(world: ChannelWorld) -> None:
         monkeypatch.setattr(channel_collector, "CHANNELS_MAX", 3)
