@@ -65,7 +65,9 @@ class SharedChannel:
         self.workers = Workers()
         self.totals = Totals()
         self.began_ms = self.quiet_since_ms = around.clock.monotonic_ms()
-        """When its last worker here left; the beginning of it all when there was none."""
+        """When its last worker here left; the beginning of it all when there was none. `began_ms`: when it began here, on
+        partition 0 if that is led here.
+        """
         self._around = around
         self._deserted = deserted
         self._line: dict[Standing, None] = {}
@@ -78,6 +80,8 @@ class SharedChannel:
     def add(self, led: LedChannel) -> None:
         """Takes in a partition that is led from now on."""
         self.led[led.place.partition] = led
+        if led.place.partition == 0:
+            self.began_ms = self._now_ms()
         self._deserted(self)
 
     def remove(self, led: LedChannel) -> None:

@@ -65,6 +65,21 @@ def test_a_channel_without_workers_is_deleted() -> None:
     play(scenario)
 
 
+def test_workers_have_half_a_minute_to_come_to_a_broker_that_leads_another_partition_already() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        leaders = Leaders(world)
+        await world.lead(1)
+        world.put(channel(ephemeral=True, ack_wait_ms=1_000))
+        await asyncio.sleep(100)
+        await world.lead(0)
+        await asyncio.sleep(29)
+        assert leaders.deleted == []
+        await asyncio.sleep(4)
+        assert len(leaders.deleted) == 1
+
+    play(scenario)
+
+
 def test_a_channel_with_a_worker_anywhere_stays() -> None:
     async def scenario(world: ChannelWorld) -> None:
         leaders = Leaders(world)
