@@ -10,7 +10,8 @@ Rule 2: a broker whose last request came back empty is idle, also when it is the
 Rule 3: when there are more brokers than records, the shares rotate (as NSQ's clients do it): the broker that has waited the
         longest gets the next one, and keeps it for one short request. So every broker gets its turn.
 Rule 4: a request is never broken off, since its answer may hold records; one that allows none may be, and is, when its broker's
-        turn comes. It stands where the worker holds records and may have no more: a worker that is not heard of has left.
+        turn comes. It stands where the worker holds records and may have no more, and wherever it is not asked for others while
+        the worker holds records of a former leader: a worker that is not heard of has left.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ class Shares:
             if allowed > broker.held or (is_new and broker.held and not self._rotates):
                 found.append(Grant(name, allowed, self._wait_ms(broker, allowed)))
                 left -= max(0, allowed - broker.committed)
-            elif is_new and broker.held:
+            elif is_new and (broker.held or self._former):
                 found.append(Grant(name, 0, LONG_WAIT_MS))
         return found
 

@@ -121,6 +121,20 @@ def test_a_broker_that_leads_no_more_keeps_its_records_until_they_are_over() -> 
     assert shares.held == 0
 
 
+@pytest.mark.parametrize("most", [1, 2])
+def test_the_next_leader_hears_of_a_worker_that_may_have_no_more(most: int) -> None:
+    shares = made(most, "a")
+    asked(shares)
+    shares.answered("a", most)
+    asked(shares)
+    shares.set_brokers(["b", "c"])
+    shares.answered("a", 0)
+    assert asked(shares) == [Grant("b", 0, LONG_WAIT_MS), Grant("c", 0, LONG_WAIT_MS)]
+    shares.let_go("a", most)
+    assert sum(grant.max_in_flight for grant in asked(shares)) == most, "what stands there is broken off"
+    shares.check()
+
+
 def test_what_stands_at_a_broker_that_is_gone_counts_until_it_ends() -> None:
     shares = made(4, "a", "b")
     asked(shares)
