@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from oncelog.config import CHANNEL_OPTIONS
@@ -195,7 +196,7 @@ def channel_options(pairs: list[str]) -> dict[str, Any]:
         kind = CHANNEL_OPTIONS.get(name, str)
         if kind is bool and value not in ("true", "false"):
             raise UsageError(f"{name} is true or false, not {value!r}")
-        if not isinstance(kind, type) and not value.isdigit():
+        if not isinstance(kind, type) and not re.fullmatch(r"[0-9]{1,19}", value):
             raise UsageError(f"{name} is a number, not {value!r}")
         found[name] = value == "true" if kind is bool else value if kind is str else int(value)
     return found
@@ -365,7 +366,7 @@ def _seek(args: argparse.Namespace, printer: Printer) -> int:
         ends = await client.admin.seek_channel(
             args.topic,
             args.channel,
-            0 if place.kind == "timestamp" else to,
+            "earliest" if place.kind == "timestamp" else to,
             partition=args.partition,
             timestamp_ms=place.value if place.kind == "timestamp" else 0,
         )

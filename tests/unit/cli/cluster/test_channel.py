@@ -39,7 +39,13 @@ def test_options_have_their_types() -> None:
         "dead_letter_topic": "d",
         "max_deliveries": 5,
     }
-    for word in ("order_by_key=yes", "max_deliveries=many", "ack_wait_ms"):
+    for word in (
+        "order_by_key=yes",
+        "max_deliveries=many",
+        "max_deliveries=\u00b2",
+        "max_unsettled=" + "9" * 5_000,
+        "ack_wait_ms",
+    ):
         with pytest.raises(UsageError):
             channel_options([word])
 
@@ -171,6 +177,11 @@ def test_a_seek_asks_first_and_tells_where_it_goes_on(busy: FakeChannels, oncelo
     assert said.data == [{"partition": 0, "offset": 3}, {"partition": 1, "offset": 0}]
     said = oncelog("channel", "seek", TOPIC, CHANNEL, "--to", "1", "-p", "0", "-y", "--format", "json")
     assert said.data == [{"partition": 0, "offset": 1}]
+
+
+def test_a_seek_to_the_beginning_of_time_goes_to_the_first_record(busy: FakeChannels, oncelog: Oncelog) -> None:
+    said = oncelog("channel", "seek", TOPIC, CHANNEL, "--to", "@0", "-y", "--format", "json")
+    assert said.data == oncelog("channel", "seek", TOPIC, CHANNEL, "--to", "start", "-y", "--format", "json").data
 
 
 def test_records_are_read_as_a_worker_and_acknowledged_after_printing(busy: FakeChannels, oncelog: Oncelog) -> None:
