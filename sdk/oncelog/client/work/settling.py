@@ -148,21 +148,22 @@ class Settler:
     def say(self, records: list[Held], said: Said) -> asyncio.Future[None]:
         """Says this about all of them. The result is there when every broker has confirmed it; it raises the first failure.
 
-        Raises `IllegalStateError` and says nothing when one of them is settled already.
+        One that was lost is a failure, and the others are said. Raises `IllegalStateError` and says nothing when one of them is
+        settled already.
         """
         if len(records) > 1:
             records = list(dict.fromkeys(records))
         for held in records:
-            _check_open(held)
+            if held.state is not MessageState.LOST:
+                _check_open(held)
         deadline_ms = self._context.deadline_ms()
         waiting = _Waiting(len(records))
         trace = TRACEPARENT.get() if self._is_traced else ""
         for held in records:
-            if said.verdict is Verdict.TOUCH:
-                held.is_touched = True
-            else:
-                held.is_left = False
-                held.moves(MessageIncident.VERDICT)
+            if held.state is MessageState.LOST:
+                waiting.ended(_not_owner(held.place))
+                continue
+            _note(held, said)
             self._queue.append(_Word(held, said, waiting, deadline_ms, trace))
         if not records:
             waiting.future.set_result(None)
@@ -511,6 +512,15 @@ def _entered(
 
 def _not_owner(place: Place) -> errors.NotOwnerError:
     return errors.NotOwnerError(partition=place.partition, offset=place.offset, delivery=place.delivery)
+
+
+def _note(held: Held, said: Said) -> None:
+    """Notes that this is being said about a record."""
+    if said.verdict is Verdict.TOUCH:
+        held.is_touched = True
+    else:
+        held.is_left = False
+        held.moves(MessageIncident.VERDICT)
 
 
 def _check_open(held: Held) -> None:

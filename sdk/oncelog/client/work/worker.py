@@ -316,7 +316,8 @@ class Worker(StaysHere, Generic[K, V]):
     async def ack(self, messages: Iterable[ChannelMessage]) -> None:
         """Acknowledges all of them, in one call for each broker. Returns when that is durable.
 
-        Raises the first failure, as `ChannelMessage.ack`; the others are done all the same.
+        Raises the first failure, as `ChannelMessage.ack`; the others are done all the same. An `IllegalStateError`, as for one
+        that was settled already, comes before any of them is done.
         """
         await self._say([*messages], ACK)
 

@@ -445,6 +445,37 @@ def test_a_message_that_is_given_twice_is_told_once(cluster: FakeCluster, channe
     assert channels.settled() == [0]
 
 
+def test_one_that_was_lost_keeps_no_other_from_being_settled(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"0", b"1", b"2"])
+
+    async def work(worker: Worker) -> None:
+        got = await received(worker, 3)
+        entry = channels.parts[0].entries[1]
+        entry.worker, entry.deadline_s = "another", 1_000.0
+        await asyncio.sleep(1)
+        assert [message.state for message in got] == ["held", "lost", "held"], "a touch has told"
+        with pytest.raises(errors.NotOwnerError, match="offset=1"):
+            await worker.ack(got)
+        assert [message.state for message in got] == ["settled", "lost", "settled"]
+
+    at_work(cluster, work, ack_wait_ms=500, auto_touch=True)
+    assert channels.settled() == [0, 2]
+
+
+def test_nothing_is_said_when_one_was_settled_already(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"0", b"1"])
+
+    async def work(worker: Worker) -> None:
+        first, second = await received(worker, 2)
+        await second.ack()
+        with pytest.raises(errors.IllegalStateError, match="offset=1"):
+            await worker.ack([first, second])
+        assert first.state == "held"
+
+    at_work(cluster, work)
+    assert channels.settled() == [1]
+
+
 def test_what_is_given_back_after_a_fail_over_is_not_told_to_the_new_leader(
     cluster: FakeCluster, channels: FakeChannels
 ) -> None:
