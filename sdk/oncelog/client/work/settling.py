@@ -51,6 +51,8 @@ _MOST_CALLS: Final = 4
 _BEGUN: Final = Said(Verdict.NACK, delay_ms=0)
 _NOT_BEGUN: Final = Said(Verdict.RELEASE)
 """The words with which a worker that ends gives back what it holds."""
+_FINAL: Final = (Verdict.ACK, Verdict.REJECT)
+"""The words after which a record never comes again."""
 _NOT_KNOWN: Final = "no broker confirmed it in time: whether it is settled is not known; say it again"
 _DEFECT: Final = "a defect of ours: it may be settled, say it again, and `NotOwnerError` may mean that it is"
 
@@ -103,7 +105,7 @@ class _Word:
         self.deadline_ms = deadline_ms
         self.trace = trace
         """The context of the span to which its calls belong; empty: none is traced."""
-        self.may_be_copy = False
+        self.may_be_copy = held.is_doubtful and said.verdict in _FINAL
         self.is_over = False
 
     def ended(self, error: errors.OncelogError | None) -> None:
@@ -148,8 +150,7 @@ class Settler:
     def say(self, records: list[Held], said: Said) -> asyncio.Future[None]:
         """Says this about all of them. The result is there when every broker has confirmed it; it raises the first failure.
 
-        One that was lost is a failure, and the others are said. Raises `IllegalStateError` and says nothing when one of them is
-        settled already.
+        One that was lost is such a failure. Raises `IllegalStateError`, and says nothing, when one of them is settled already.
         """
         if len(records) > 1:
             records = list(dict.fromkeys(records))
@@ -341,13 +342,14 @@ class Settler:
         else:
             word.held.moves(MessageIncident.CONFIRMED)
             self._over(word.held)
-            if word.said.verdict in (Verdict.ACK, Verdict.REJECT):
+            if word.said.verdict in _FINAL:
                 _drop_copy(word.held, self._holding, self._over)
         word.ended(None)
 
     def _not_ours(self, word: _Word) -> None:
         word.held.is_touched = False
-        word.held.moves(MessageIncident.TAKEN_AWAY)
+        if word.said.verdict is not Verdict.TOUCH or not word.held.is_doubtful:
+            word.held.moves(MessageIncident.TAKEN_AWAY)  # else its caller may say it again, and learns if it is done
         self._over(word.held)
         word.ended(_not_owner(word.held.place))
 
@@ -355,6 +357,7 @@ class Settler:
         """It was not done, or that is not known: the caller may say it again."""
         word.held.is_touched = False
         if word.said.verdict is not Verdict.TOUCH:
+            word.held.is_doubtful |= word.said.verdict in _FINAL
             word.held.moves(MessageIncident.REFUSED)
             self.on_refused()
         word.ended(error)

@@ -26,6 +26,7 @@ class Held:
         "broker",
         "from_ms",
         "is_counted",
+        "is_doubtful",
         "is_left",
         "is_touched",
         "leader_epoch",
@@ -45,6 +46,8 @@ class Held:
         self.state = MessageState.WAITING
         self.is_counted = True
         """It is one of those that `Holding` has."""
+        self.is_doubtful = False
+        """It was acknowledged or rejected, and whether that was done is not known: it may be said again."""
         self.is_touched = False
         """The broker is being told that it is still worked on."""
         self.is_left = False

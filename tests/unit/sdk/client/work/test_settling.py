@@ -426,6 +426,30 @@ def test_a_reader_does_not_ask_without_a_pause_whether_a_record_is_its_own(
     at_work(cluster, work)
 
 
+@pytest.mark.parametrize("is_touched", [False, True])
+@pytest.mark.parametrize("leader", BROKERS[:2])
+def test_what_was_done_without_an_answer_is_done_when_it_is_said_again(
+    cluster: FakeCluster, channels: FakeChannels, leader: str, is_touched: bool
+) -> None:
+    append(cluster, [b"0", b"1"])
+
+    async def work(worker: Worker) -> None:
+        first, second = await received(worker, 2)
+        cluster.fail("Settle", *(Lost() for _ in range(200)))
+        for word in (first.ack, second.reject):
+            with pytest.raises(errors.RequestTimedOutError):
+                await word()
+        cluster.faults.clear()
+        if leader != BROKERS[0]:
+            channels.fail_over(0, leader)
+        await asyncio.sleep(2)
+        await first.ack()
+        assert first.state == "settled"
+
+    at_work(cluster, work, {"default_api_timeout_ms": 1_000}, ack_wait_ms=3_000, auto_touch=is_touched)
+    assert channels.settled() == [0, 1]
+
+
 def test_nothing_is_settled_at_once(cluster: FakeCluster, channels: FakeChannels) -> None:
     async def work(worker: Worker) -> None:
         await worker.ack([])
