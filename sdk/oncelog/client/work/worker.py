@@ -128,7 +128,15 @@ class Worker(StaysHere, Generic[K, V]):
 
     def _expire(self, messages: list[ChannelMessage]) -> None:
         self.expired_count += len(messages)
-        self._settler.say(held_of(messages), ACK)
+        self._say_unseen(messages, ACK)
+
+    def _say_unseen(self, messages: Sequence[ChannelMessage], said: Said) -> Future[None]:
+        """Says this about messages that no caller gets: if it fails there is no further word, so they are not touched."""
+        records = held_of(messages)
+        told = self._settler.say(records, said)
+        for held in records:
+            held.is_left = True
+        return told
 
     def _release(self, messages: list[ChannelMessage]) -> Future[None]:
         return self._settler.say(held_of(messages), Said(Verdict.RELEASE))
@@ -248,7 +256,7 @@ class Worker(StaysHere, Generic[K, V]):
             self.undecodable_count += 1
             text = f"undecodable: {type(error).__name__}: {error}"
             reason = text.encode(errors="backslashreplace").decode()[:REASON_CHARACTERS_MAX]
-            rejected = self._settler.say(held_of((message,)), Said(Verdict.REJECT, reason=reason))
+            rejected = self._say_unseen((message,), Said(Verdict.REJECT, reason=reason))
             rejected.add_done_callback(self._rejected)
             return False
         return True

@@ -51,8 +51,8 @@ class Held:
         self.is_touched = False
         """The broker is being told that it is still worked on."""
         self.is_left = False
-        """It was acknowledged in a transaction. If the transaction fails, it comes again in its time, unless its caller says
-        something else about it.
+        """It was acknowledged in a transaction, or settled unseen by the worker. If that fails, it comes again in its time,
+        unless its caller says something else about it.
         """
 
     def moves(self, incident: MessageIncident) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from oncelog import errors
 from oncelog.client.client import Client
 from oncelog.client.work.message import ChannelMessage
 from oncelog.client.work.worker import Worker
+from oncelog.core.batch.record import EXPIRES_HEADER
 from oncelog.v1 import channel_pb2 as ch
 from oncelog.wire.wire_errors import to_detail
 from tests.unit.sdk.client.fake_cluster import TOPIC, FakeCluster
@@ -263,6 +265,26 @@ def test_a_reader_goes_on_at_once_behind_what_is_rejected(
         assert asyncio.get_running_loop().time() - before_s < 1
 
     at_work(cluster, work, value_deserializer=lambda data: int(data or b""), undecodable="reject")
+
+
+@pytest.mark.parametrize("expires", [False, True])
+def test_a_record_that_cannot_be_settled_unseen_comes_again(
+    cluster: FakeCluster, channels: FakeChannels, expires: bool
+) -> None:
+    header = (EXPIRES_HEADER, b"6" if expires else None)
+    append(cluster, [b"8" if expires else b"x"], headers=[(header,)])
+
+    async def work(worker: Worker) -> None:
+        cluster.fail("Settle", *(errors.NetworkError() for _ in range(1_000)))
+        with suppress(errors.NetworkError):
+            await worker.getmany(timeout_ms=2_000)
+        cluster.faults.clear()
+        assert await worker.getmany(timeout_ms=10_000) == []
+
+    options: dict[str, Any] = {"ack_wait_ms": 5_000, "auto_touch": True, "undecodable": "reject"}
+    client = {"default_api_timeout_ms": 1_000}
+    at_work(cluster, work, client, value_deserializer=lambda data: int(data or b""), **options)
+    assert channels.settled() == [0]
 
 
 def test_a_reader_is_told_why_a_record_cannot_be_rejected(cluster: FakeCluster, channels: FakeChannels) -> None:
