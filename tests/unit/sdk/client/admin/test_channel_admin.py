@@ -10,7 +10,7 @@ import pytest
 from oncelog import errors
 from oncelog.client.admin.channel_descriptions import ClaimedMessages
 from oncelog.client.client import Client
-from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster
+from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster, Lost
 from tests.unit.sdk.client.reading import append
 from tests.unit.sdk.client.work.fake_channels import CHANNEL, Entry, FakeChannels
 
@@ -166,6 +166,21 @@ def test_claimed_records_come_again_or_are_done(
                 await got[0].ack()
             with pytest.raises(errors.ConfigError):
                 await client.admin.claim(TOPIC, CHANNEL, 0, then="keep")
+
+    run(cluster, work)
+
+
+@pytest.mark.parametrize("then", ["release", "ack", "reject"])
+def test_what_a_claim_has_done_without_an_answer_is_done(
+    cluster: FakeCluster, channels: FakeChannels, then: str
+) -> None:
+    append(cluster, [b"0"])
+
+    async def work(client: Client) -> None:
+        async with client.worker(TOPIC, channel=CHANNEL) as worker:
+            await worker.getmany()
+            cluster.fail("Settle", Lost())
+            assert await client.admin.claim(TOPIC, CHANNEL, 0, then=then) == [ClaimedMessages(0, 0, 0, 2)]
 
     run(cluster, work)
 
