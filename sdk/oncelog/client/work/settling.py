@@ -37,7 +37,7 @@ from oncelog.core.work.settlements import (
     items_of,
     judge,
     judge_at_new_leader,
-    refusal_of,
+    refusals_of,
 )
 from oncelog.trace.trace_context import TRACEPARENT
 from oncelog.trace.tracing import work_for
@@ -312,19 +312,19 @@ class Settler:
         return reply
 
     def _read(self, words: list[_Word], reply: ch.SettleReply, sent_ms: int) -> None:
-        told = [(_refusal(item), item) for item in reply.errors]
-        refusals = [refusal for refusal, _ in told]
+        why = {_refusal(item): item.error for item in reversed(reply.errors)}
+        refused = refusals_of((word.held.place for word in words), [*reversed(why)]) if why else {}
         later: list[_Word] = []
         last: errors.OncelogError | None = None
         for word in words:
-            refusal = refusal_of(word.held.place, refusals) if refusals else None
+            refusal = refused.get(word.held.place)
             fate = judge(word.said, refusal, word.may_be_copy)
             if fate is Fate.DONE:
                 self._done_with(word, sent_ms)
             elif fate is Fate.NOT_OURS:
                 self._not_ours(word)
-            else:
-                error = from_detail(next(item.error for known, item in told if known is refusal))
+            elif refusal is not None:
+                error = from_detail(why[refusal])
                 if error.retriable:
                     later.append(word)
                     last = error
@@ -496,12 +496,12 @@ def _entered(
             over(held)
             _drop_copy(held, holding, over)
         return None
-    refusals = [_refusal(item) for item in reply.errors]
+    refused = refusals_of((held.place for held in records), [_refusal(item) for item in reply.errors])
     error = from_detail(reply.errors[0].error)
     if error.retriable:
         return error
     for held in records:
-        refusal = refusal_of(held.place, refusals)
+        refusal = refused.get(held.place)
         if refusal is not None and (refusal.is_not_owner or refusal.is_settled):
             held.moves(MessageIncident.TAKEN_AWAY)
             over(held)

@@ -9,7 +9,8 @@ Rule 3: each record that was sent has one fate (`judge`), also where the answer 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from enum import Enum, IntEnum
 from typing import Final, NamedTuple
 
@@ -112,12 +113,19 @@ class Refusal(NamedTuple):
     is_not_owner: bool
 
 
-def refusal_of(place: Place, refusals: Iterable[Refusal]) -> Refusal | None:
-    """Returns what the answer says about this record; None: it is done."""
-    for refusal in refusals:
-        if refusal.partition == place.partition and refusal.first <= place.offset <= refusal.last:
-            return refusal
-    return None
+def refusals_of(places: Iterable[Place], refusals: Sequence[Refusal]) -> dict[Place, Refusal]:
+    """Returns what the answer says about each of these records, the first that it says; what is not there is done.
+
+    There may be thousands of both, so no record is compared with each refusal.
+    """
+    in_order = sorted({*places})
+    offsets = [place[:2] for place in in_order]
+    found: dict[Place, Refusal] = {}
+    for refusal in reversed(refusals):
+        begin = bisect_left(offsets, (refusal.partition, refusal.first))
+        end = bisect_right(offsets, (refusal.partition, refusal.last))
+        found.update(dict.fromkeys(in_order[begin:end], refusal))
+    return found
 
 
 def judge(said: Said, refusal: Refusal | None, may_be_copy: bool) -> Fate:

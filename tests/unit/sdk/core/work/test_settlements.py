@@ -14,7 +14,7 @@ from oncelog.core.work.settlements import (
     items_of,
     judge,
     judge_at_new_leader,
-    refusal_of,
+    refusals_of,
 )
 
 ACK, NACK, TOUCH, REJECT, RELEASE = (Said(verdict) for verdict in Verdict)
@@ -46,13 +46,15 @@ def test_nothing_is_no_item() -> None:
 
 def test_an_answer_may_be_about_a_part_of_an_item() -> None:
     refusals = [Refusal(0, 3, 4, False, True)]
-    assert [refusal_of(Place(0, offset, 1), refusals) is not None for offset in (2, 3, 4, 5)] == [
-        False,
-        True,
-        True,
-        False,
-    ]
-    assert refusal_of(Place(1, 3, 1), refusals) is None
+    places = [Place(partition, offset, 1) for partition in (0, 1) for offset in (2, 3, 4, 5)]
+    assert refusals_of(places, refusals) == {Place(0, 3, 1): refusals[0], Place(0, 4, 1): refusals[0]}
+
+
+def test_the_first_that_an_answer_says_about_a_record_counts() -> None:
+    one, all_of_them = Refusal(0, 4, 4, False, True), Refusal(0, 2, 5, False, False)
+    places = [Place(0, 5, 2), Place(0, 4, 1), Place(0, 4, 2), Place(0, 6, 1)]
+    assert refusals_of(places, [one, all_of_them]) == {places[0]: all_of_them, places[1]: one, places[2]: one}
+    assert set(refusals_of(places, [all_of_them, one]).values()) == {all_of_them}
 
 
 SETTLED = Refusal(0, 1, 1, is_settled=True, is_not_owner=True)
