@@ -1,7 +1,8 @@
 """Sends settlements to brokers, and wakes the callers when they are confirmed.
 
 Rule 1: what waits for a broker goes in one call, at once: no timer. Meanwhile the next words gather. Rejections have calls of
-        their own: they are answered when their dead letters are written, and nothing else waits for that.
+        their own: they are answered when their dead letters are written, and nothing else waits for that. So have touches,
+        which have to be in time while acknowledgements wait for a coordinator.
 Rule 2: a call whose outcome is not known is repeated until `default_api_timeout_ms`: the broker knows a copy by its
         records, which are settled then. Where the leader has changed, only acknowledgements go to the new one
         (`judge_at_new_leader`).
@@ -47,7 +48,9 @@ from oncelog.wire import methods
 from oncelog.wire.wire_errors import from_detail
 
 _MOST_CALLS: Final = 4
-"""The most calls that are under way to one broker, and as many more with rejections."""
+"""The most calls that are under way to one broker, and as many more with touches, and with rejections."""
+_ALONE: Final = (Verdict.TOUCH, Verdict.REJECT)
+"""Rule 1."""
 _BEGUN: Final = Said(Verdict.NACK, delay_ms=0)
 _NOT_BEGUN: Final = Said(Verdict.RELEASE)
 """The words with which a worker that ends gives back what it holds."""
@@ -61,7 +64,8 @@ class _Lane(NamedTuple):
     """Calls that wait for each other: so many of them are under way at once."""
 
     address: str
-    has_rejections: bool
+    alone: Verdict | None
+    """The only verdict of its calls; None: all that have no lane of their own."""
 
 
 class _Waiting:
@@ -112,6 +116,11 @@ class _Word:
         """Tells its caller."""
         self.is_over = True
         self.waiting.ended(error)
+
+
+def _lane_of(word: _Word, moment: Moment) -> _Lane:
+    verdict = word.said.verdict
+    return _Lane(moment.leader(word.held.place.partition), verdict if verdict in _ALONE else None)
 
 
 class Settler:
@@ -221,7 +230,7 @@ class Settler:
                 if not word.is_over:
                     self._end(word, for_caller(_DEFECT, defect))
                 continue
-            lane = _Lane(moment.leader(word.held.place.partition), word.said.verdict is Verdict.REJECT)
+            lane = _lane_of(word, moment)
             is_leaderless = is_leaderless or not lane.address
             has_room = self._calls.get(lane, 0) < _MOST_CALLS and len(chosen.get(lane, ())) < MOST_RECORDS
             if lane.address and has_room:

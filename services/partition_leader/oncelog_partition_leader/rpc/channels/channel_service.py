@@ -4,7 +4,8 @@ Rule 1: a handler checks the form of its request, then asks the core in one turn
         any await: records that were taken for it and not sent are released, and whatever else was decided goes on without it.
 Rule 2: one partition's error answers a request at once, and does not fail the other partitions.
 Rule 3: a settlement is answered when it is durable, a REJECT when its dead letter is too. After `REQUEST_TIMED_OUT` it may be,
-        or become so: the same request says. No request waits for another one's letters.
+        or become so: the same request says. No request waits for another one's letters. A TOUCH writes nothing, so it waits for
+        nothing, unless it is refused for a record that is settled: that has to be durable.
 """
 
 from __future__ import annotations
@@ -200,7 +201,8 @@ class ChannelService:
             refused = [one for item in told for one in led.delivery.settle(worker_id, item, self._now_ms())]
             led.changed()
             assert led.writer is not None
-            await led.writer.wait(deadline_ms - self._now_ms())
+            if any(item.verdict is not Verdict.TOUCH for item in told) or any(one.settled for one in refused):
+                await led.writer.wait(deadline_ms - self._now_ms())
         except OncelogError as error:
             return [(item, error) for item in items]
         failed: Failed = [

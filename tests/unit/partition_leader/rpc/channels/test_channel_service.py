@@ -252,6 +252,28 @@ def test_a_settlement_waits_until_it_is_durable() -> None:
     play(scenario)
 
 
+def test_a_touch_waits_for_no_coordinator_unless_the_record_is_settled() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel())
+        await world.send(b"a", b"b")
+        await world.values(max_wait_ms=100)
+        world.coordinator.gate.clear()
+        settling = asyncio.ensure_future(world.settle("w1", said(0)))
+        await asyncio.sleep(0.1)
+        async with asyncio.timeout(0.1):
+            assert not (await world.settle("w1", said(1, verdict=pb.VERDICT_TOUCH))).errors
+        touching = asyncio.ensure_future(world.settle("w1", said(0, 1, verdict=pb.VERDICT_TOUCH)))
+        await asyncio.sleep(1)
+        assert not settling.done()
+        assert not touching.done(), "it tells of what is settled, which has to be durable"
+        world.coordinator.gate.set()
+        assert [error.settled for error in (await touching).errors] == [True]
+        assert not (await settling).errors
+
+    play(scenario)
+
+
 def test_a_settlement_times_out_and_becomes_durable_all_the_same() -> None:
     async def scenario(world: ChannelWorld) -> None:
         await world.lead()

@@ -14,6 +14,7 @@ from oncelog.client.work import settling
 from oncelog.client.work.message import ChannelMessage
 from oncelog.client.work.worker import Worker
 from oncelog.core.work.settlements import judge
+from oncelog.v1 import channel_pb2 as ch
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster, Lost
 from tests.unit.sdk.client.reading import append
 from tests.unit.sdk.client.work.fake_channels import CHANNEL, FakeChannels
@@ -559,6 +560,32 @@ def test_a_leader_whose_epoch_is_newer_than_the_metadata_is_told_every_word(
 
     at_work(cluster, work)
     assert channels.settled() == [0, 1, 2]
+
+
+def test_no_touch_waits_for_an_acknowledgement(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"%d" % i for i in range(8)])
+    there = asyncio.Event()
+
+    async def slow(address: str, request: ch.SettleRequest, payload: bytes) -> tuple[Any, bytes]:
+        if any(item.verdict == ch.VERDICT_ACK for item in request.items):
+            await there.wait()
+        return await settle(address, request, payload)
+
+    async def work(worker: Worker) -> None:
+        *done, last = await received(worker, 8)
+        waiting = []
+        for message in done:  # more calls than may be under way
+            waiting.append(asyncio.ensure_future(message.ack()))
+            await asyncio.sleep(0.01)
+        async with asyncio.timeout(1):
+            await last.touch()
+        assert not any(one.done() for one in waiting)
+        there.set()
+        await asyncio.gather(*waiting)
+
+    settle, cluster._Settle = cluster._Settle, slow  # type: ignore[attr-defined]
+    at_work(cluster, work)
+    assert channels.settled() == [*range(7)]
 
 
 def test_no_acknowledgement_waits_for_a_dead_letter(cluster: FakeCluster, channels: FakeChannels) -> None:
