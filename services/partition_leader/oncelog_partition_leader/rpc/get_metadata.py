@@ -33,10 +33,15 @@ class MetadataService:
         self, request: pb.GetMetadataRequest, _payload: Buffer
     ) -> tuple[pb.GetMetadataReply, Buffer]:
         """Answers with the cluster as this broker last saw it. Raises `LeaderNotAvailableError` before its first listing."""
-        if self._view.revision == 0:
-            raise LeaderNotAvailableError("this broker has not read the cluster's metadata yet")
+        require_listing(self._view)
         listener = asked_on(client_listener=self._config.has_client_listener)
         return metadata_reply(self._view, request, listener), b""
+
+
+def require_listing(view: ClusterView) -> None:
+    """Raises `LeaderNotAvailableError` before the first listing: what is not in the view may be there."""
+    if view.revision == 0:
+        raise LeaderNotAvailableError("this broker has not read the cluster's metadata yet")
 
 
 def to_ref(ref: BrokerRef) -> types_pb2.BrokerRef:

@@ -14,6 +14,7 @@ from oncelog.v1 import channel_pb2 as pb
 from oncelog.wire import methods
 from oncelog_partition_leader.cluster.channels import Options
 from oncelog_partition_leader.cluster.controller import Controller, require_controller
+from oncelog_partition_leader.rpc.get_metadata import require_listing
 from oncelog_partition_leader.rpc.topic_readiness import wait_until_known
 from oncelog_runtime.metadata.channel_values import Channel
 from oncelog_runtime.metadata.cluster_view import ClusterView
@@ -92,7 +93,10 @@ class ChannelAdminService:
     async def list_channels(
         self, request: pb.ListChannelsRequest, _payload: Buffer
     ) -> tuple[pb.ListChannelsReply, Buffer]:
-        """Lists the channels of these topics, or of all, by topic and name."""
+        """Lists the channels of these topics, or of all, by topic and name. Raises `LeaderNotAvailableError` before this broker
+        knows them.
+        """
+        require_listing(self._view)
         wanted = frozenset(request.topics)
         reply = pb.ListChannelsReply()
         for topic, entry in sorted(self._view.topics.items()):

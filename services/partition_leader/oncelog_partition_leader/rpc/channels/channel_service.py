@@ -29,6 +29,7 @@ from oncelog_partition_leader.partition.channels.shared_channel import SharedCha
 from oncelog_partition_leader.partition.channels.transaction_acks import Entered
 from oncelog_partition_leader.replication.replica_manager import ReplicaManager
 from oncelog_partition_leader.rpc.channels import channel_requests as checked
+from oncelog_partition_leader.rpc.get_metadata import require_listing
 from oncelog_runtime.core.budget import Budget
 from oncelog_runtime.metadata.channel_values import Channel
 from oncelog_runtime.metadata.cluster_view import ClusterView
@@ -275,8 +276,11 @@ class ChannelService:
     # ------------------------------------------------------------ for all methods
 
     async def find(self, topic_id: str, name: str, channel_id: str, operation: TopicOperation) -> Channel:
-        """Returns the channel that a request is about. Raises `UnknownTopicError`, `UnknownChannelError` and refusals."""
+        """Returns the channel that a request is about. Raises `UnknownTopicError`, `UnknownChannelError` and refusals, and
+        `LeaderNotAvailableError` while this broker does not know the cluster's topics yet.
+        """
         check_channel_name(name)
+        require_listing(self._view)
         topic = self._view.topic_name(topic_id)
         if topic is None:
             raise UnknownTopicError("no such topic", topic_id=topic_id)

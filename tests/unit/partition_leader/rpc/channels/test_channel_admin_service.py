@@ -17,6 +17,7 @@ from oncelog_partition_leader.cluster.channels import Channels
 from oncelog_partition_leader.rpc.channels.channel_admin_service import ChannelAdminService, options_of
 from oncelog_runtime.metadata.channel_values import START_EARLIEST
 from oncelog_runtime.metadata.cluster_keys import OFFSETS_TOPIC, topic_key
+from oncelog_runtime.metadata.cluster_view import ClusterView
 from oncelog_runtime.serving.call_context import CALL, CallInfo
 from tests.unit.partition_leader import cluster_place
 from tests.unit.partition_leader.cluster_place import TOPIC_ID, Place
@@ -148,6 +149,16 @@ def test_channels_are_listed_by_topic_and_name() -> None:
         assert await serving.names() == [("s", "z"), ("t", "a"), ("t", "b")]
         assert await serving.names("t") == [("t", "a"), ("t", "b")]
         assert await serving.names("no") == []
+
+    run(scenario)
+
+
+def test_a_broker_that_has_not_read_etcd_yet_lists_nothing() -> None:
+    async def scenario(serving: Serving) -> None:
+        await serving.create()
+        serving.service._view = ClusterView()
+        with pytest.raises(errors.LeaderNotAvailableError):
+            await serving.names("t")
 
     run(scenario)
 

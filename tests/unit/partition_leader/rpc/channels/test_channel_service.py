@@ -14,6 +14,7 @@ from oncelog_partition_leader.core.channels.offset_ranges import OffsetRange
 from oncelog_partition_leader.partition.channels.answering import Answer, Given
 from oncelog_partition_leader.partition.channels.led_channel import LedChannel
 from oncelog_partition_leader.partition.channels.shared_channel import Standing
+from oncelog_runtime.metadata.cluster_view import ClusterView
 from tests.unit.partition_leader.channel_world import (
     CHANNEL_ID,
     TOPIC_ID,
@@ -430,6 +431,16 @@ def test_bad_input_gets_a_named_error() -> None:
         ]
         failed = await world.settle("w1", pb.Settlement(partition=1, verdict=pb.VERDICT_ACK, delivery=1))
         assert [item.error.code for item in failed.errors] == [int(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+
+    play(scenario)
+
+
+def test_a_broker_that_has_not_read_etcd_yet_does_not_say_that_a_topic_is_not_there() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        world.service._view = ClusterView()
+        for call in (world.settle("w1", said(0)), world.values()):
+            with pytest.raises(errors.LeaderNotAvailableError):
+                await call
 
     play(scenario)
 
