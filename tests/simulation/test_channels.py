@@ -200,6 +200,37 @@ def test_workers_go_on_through_kills_and_a_bad_network(seed: int) -> None:
         cluster.world.loop.run(main(cluster))
 
 
+def test_a_record_that_waited_at_its_worker_while_its_leader_changed_by_plan_does_not_come_again() -> None:
+    """A move takes some milliseconds. The next leader gave the record to another worker, which acknowledged it at once."""
+
+    async def main(cluster: SimCluster) -> None:
+        await cluster.healthy()
+        async with cluster.client("one") as one, cluster.client("other") as other:
+            topic = await one.admin.create_topic(TOPIC, partitions=1, replication_factor=2)
+            await one.admin.create_channel(TOPIC, CHANNEL)
+            place = PartitionId(topic.topic_id, 0)
+            async with one.worker(TOPIC, channel=CHANNEL) as busy, one.producer() as producer:
+                await producer.send_and_wait(TOPIC, value=b"0")
+                await asyncio.sleep(0.01)
+                assert busy.in_flight == 1, "it has come, and waits"
+                async with other.worker(TOPIC, channel=CHANNEL) as quick:
+                    await quick.start()
+                    _, broker = max(cluster.brokers(), key=lambda item: item[1].view.revision)
+                    state = broker.view.partitions[place].value
+                    leader, follower = (
+                        state.leader.broker_id,
+                        next(n for n in state.replicas if n != state.leader.broker_id),
+                    )
+                    (third,) = {0, 1, 2} - {leader, follower}
+                    await one.admin.reassign_partitions({(TOPIC, 0): [follower, third]})
+                    (message,) = await quick.getmany(timeout_ms=5_000)
+                    await message.ack()
+                    assert await busy.getmany(timeout_ms=1_000) == []
+
+    with SimCluster("channels-moved") as cluster:
+        cluster.world.loop.run(main(cluster))
+
+
 def test_a_pause_does_not_go_by_a_clock_that_is_wrong_alone() -> None:
     """Seed 116: a leader whose clock was hours ahead wrote when a pause ends, and the next one waited for hours."""
 

@@ -12,6 +12,9 @@ Rule 4: a log whose epochs up to the one that wrote last end before what is reme
 Rule 5: when a leader opens a channel again in the same epoch, a write of its earlier attempt may still be on its way, with the
         number of the next one. So it makes one write that says nothing new, and reads again: by then the late one has counted,
         or never will. Otherwise it would count in the place of a write with other acknowledgements.
+Rule 6: a worker hands out what an earlier leader gave it less than `SURE_MS` ago without asking. So this one delivers nothing
+        for so long: what it delivers may be acknowledged at once. An election after a death takes longer than that; a move of
+        the leadership, or of replicas, takes some milliseconds.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from collections.abc import Awaitable, Callable
 from enum import Enum
 from typing import TypeVar
 
+from oncelog.core.work.deadlines import SURE_MS
 from oncelog.errors import ErrorCode, OncelogError
 from oncelog.ports import WallClock
 from oncelog.v1 import coordinator_pb2 as co
@@ -68,10 +72,14 @@ class Opening:
         self._clock = clock
         self._beginning = beginning
         self._latest = visible_end(partition)
+        self._began_ms = clock.monotonic_ms()
+        self._has_history = False
+        """An earlier leader may have given records to workers."""
 
     async def delivery(self, channel: Channel) -> Delivery:
         """Returns the delivery. Raises `FencedLeaderEpochError` when a newer leader has opened the channel."""
         stored = await self._remembered(channel)
+        await self._until_no_worker_is_sure()
         end = self._end_of(stored)
         delivery = Delivery(channel.options, stored, self._clock.monotonic_ms())
         if stored.end > end:  # an older coordinator knows no other way to forget
@@ -99,6 +107,7 @@ class Opening:
         the two may count. A write that says nothing new would hide the loss, since it is of this epoch.
         """
         reply = await self._read()
+        self._has_history = reply.known
         stored = stored_of(reply, self._clock.now_ms())
         shows_loss = stored.written_epoch != NOT_KNOWN and stored.end > self._end_of(stored)
         if not reply.known or (self._beginning is Beginning.AGAIN and not shows_loss):
@@ -109,6 +118,12 @@ class Opening:
         while stored.written_epoch != NOT_KNOWN and stored.end > (end := self._end_of(stored)):
             stored = await self._without_lost(stored, end)
         return stored
+
+    async def _until_no_worker_is_sure(self) -> None:
+        """Rule 6."""
+        left_ms = self._began_ms + SURE_MS - self._clock.monotonic_ms()
+        if self._has_history and left_ms > 0:
+            await asyncio.sleep(left_ms / 1000)
 
     async def _read(self) -> co.OpenChannelPartitionReply:
         return await self._until_done(lambda: self._coordinators.open(self._place.opening()))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from oncelog import errors
+from oncelog.core.work.deadlines import SURE_MS
 from oncelog_runtime.metadata.channel_values import START_LATEST
 from tests.unit.partition_leader.channel_world import CHANNEL_ID, ChannelWorld, KeptState, channel, play, said
 
@@ -62,6 +63,22 @@ def test_what_an_earlier_leader_confirmed_never_comes_again() -> None:
         await world.settle("w1", said(0), said(2, 3))
         await world.lead(epoch=2)
         assert await world.values("w2", max_wait_ms=1_000) == [b"1", b"4"]
+
+    play(scenario)
+
+
+def test_nothing_is_delivered_while_a_worker_may_be_sure_of_what_an_earlier_leader_gave_it() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        began_ms = world.clock.monotonic_ms()
+        await world.lead()
+        world.put(channel())
+        await world.send(b"a")
+        assert await world.values("w1", max_wait_ms=1_000) == [b"a"]
+        assert world.clock.monotonic_ms() - began_ms < 100, "there was no earlier leader"
+        given_ms = world.clock.monotonic_ms()
+        await world.lead(epoch=2)
+        assert await world.values("w2", max_wait_ms=1_000) == [b"a"]
+        assert SURE_MS <= world.clock.monotonic_ms() - given_ms < 2 * SURE_MS
 
     play(scenario)
 

@@ -480,7 +480,7 @@ def test_what_an_earlier_leader_delivered_is_not_settled_by_a_late_word_about_it
         await world.values(max_wait_ms=100)
         world.stop_leading()
         await world.lead(epoch=2)
-        assert await world.values(max_wait_ms=100)
+        assert await world.values(max_wait_ms=1_000)
         reply = await world.settle("w1", said(0, leader_epoch=1))
         assert [item.settled for item in reply.errors] == [False]
         assert not (await world.settle("w1", said(0, leader_epoch=2))).errors
