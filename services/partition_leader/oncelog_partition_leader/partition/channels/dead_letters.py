@@ -14,7 +14,12 @@ from typing import Final
 from oncelog.core.batch.batch import encode_batch, records_of, row_at
 from oncelog.core.batch.header import BatchHeader
 from oncelog.core.batch.record import EXPIRES_HEADER, MAX_RECORD_HEADERS, Record
-from oncelog.errors import InvalidResponseError, InvalidTopicError, LeaderNotAvailableError
+from oncelog.errors import (
+    InvalidResponseError,
+    InvalidTopicError,
+    LeaderNotAvailableError,
+    RecordListTooLargeError,
+)
 from oncelog.ports import Transport, WallClock
 from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pb
@@ -31,6 +36,8 @@ from oncelog_runtime.metadata.waiting_topics import is_waiting
 
 PREFIX: Final = "oncelog.dead."
 _OWN_HEADERS: Final = 6
+_TOGETHER_BYTES: Final = 8 << 20
+"""The most bytes of letters that are written together: topics take no larger batches by default."""
 
 
 class LetterWriter:
@@ -53,7 +60,7 @@ class LetterWriter:
         if topic in INTERNAL_TOPICS or is_waiting(topic):
             raise InvalidTopicError("dead letters do not go to the cluster's own topics", topic=topic)
         found = self._view.topic(topic)
-        letters = [letter for one in dead if (letter := await self._letter(source, channel, one)) is not None]
+        letters = await self._letters(source, channel, dead)
         if not letters:
             return
         target = PartitionId(found.topic_id, source.id.partition % found.partitions)
@@ -67,6 +74,22 @@ class LetterWriter:
             partition=target.partition,
         )
         await self._produce(target, data)
+
+    async def _letters(self, source: LocalPartition, channel: str, dead: Sequence[Dead]) -> list[Record]:
+        """Raises `RecordListTooLargeError` for several that are large together: then the caller has each written alone."""
+        letters: list[Record] = []
+        size = 0
+        for one in dead:
+            letter = await self._letter(source, channel, one)
+            if letter is None:
+                continue
+            letters.append(letter)
+            size += sum(
+                len(part or b"") for part in (letter.key, letter.value, *(value for _, value in letter.headers))
+            )
+            if size > _TOGETHER_BYTES and len(letters) > 1:
+                raise RecordListTooLargeError("these letters are too large together", together_bytes=_TOGETHER_BYTES)
+        return letters
 
     async def _letter(self, source: LocalPartition, channel: str, dead: Dead) -> Record | None:
         batch = read_one(source, dead.offset)

@@ -145,3 +145,18 @@ def test_a_letter_that_can_never_be_written_keeps_no_other_waiting() -> None:
         assert [kept.is_settled(offset) for offset in range(3)] == [True, False, True]
 
     play(scenario)
+
+
+def test_letters_that_are_large_together_are_not_in_memory_together() -> None:
+    async def scenario(world: ChannelWorld) -> None:
+        await world.lead()
+        world.put(channel(dead_letter_topic="letters"))
+        for _ in range(4):
+            await world.send(bytes(3 << 20))
+        for offset in range(4):
+            await world.values(max_wait_ms=100, max_in_flight=1 + offset)
+        await world.settle("w1", said(0, 3, verdict=pb.VERDICT_REJECT))
+        assert [header.record_count for header, _ in world.transport.letters] == [1] * 4
+        assert (await world.opened()).counts().depth == 0
+
+    play(scenario)
