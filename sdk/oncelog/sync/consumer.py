@@ -126,7 +126,8 @@ class Consumer(ConsumerBase[K, V]):
 
         Offsets of a topic that was created again since they were read are left out, with a warning: they mean nothing in
         the new one. An offset that you wrote down yourself has no topic id, and is taken for one of the topic of today.
-        With `delivery="exactly_once"` it raises `IllegalStateError`: transactions commit the offsets.
+        With `delivery="exactly_once"` it raises `IllegalStateError`: transactions commit the offsets. It raises
+        `UnknownMemberError` when partitions were lost since the last read, and in the callback for them.
         """
         self._run(self._inner.commit(offsets))
 

@@ -342,10 +342,12 @@ class Consumer(Seeking, ArrowReading, CountsExpired, StaysHere, Generic[K, V]):
 
         Offsets of a topic that was created again since they were read are left out, with a warning: they mean nothing in
         the new one. An offset that you wrote down yourself has no topic id, and is taken for one of the topic of today.
-        With `delivery="exactly_once"` it raises `IllegalStateError`: transactions commit the offsets.
+        With `delivery="exactly_once"` it raises `IllegalStateError`: transactions commit the offsets. It raises
+        `UnknownMemberError` when partitions were lost since the last read, and in the callback for them.
         """
         self._offsets.required()
         self._commits.check_by_hand()
+        self._group.check_not_lost()
         if offsets is None:
             self.take_back()
             offsets = self._positions.to_commit()

@@ -4,7 +4,9 @@ Rule 1: a change is carried out at the beginning of a read. What earlier reads r
         the positions, by the caller's `on_revoked` or by auto-commit, loses nothing and repeats nothing.
 Rule 2: partitions that stay assigned are not touched: neither their positions nor what is fetched of them.
 Rule 3: lost partitions are no longer read from the moment in which this client knows it, also in the middle of a batch;
-        `on_lost` is called at the beginning of the next read. Their offsets cannot be committed any more.
+        `on_lost` is called at the beginning of the next read. Their offsets cannot be committed any more, and until the
+        callback has returned nothing is: a membership that has begun meanwhile may own them, and has not read what the caller
+        works on.
 Rule 4: an exception of a callback is raised by the read in which it was called. The change is carried out all the same, and the
         other callbacks are called: the coordinator has decided it. A change is a task of its own, so a read that is cancelled
         does not leave it half done; the next read waits for it, and raises its exception.
@@ -57,7 +59,10 @@ class Callbacks:
 
 
 class GroupReading:
-    """See the module. One per consumer; it does nothing before `subscribe`."""
+    """See the module. One per consumer; it does nothing before `subscribe`.
+
+    Its many methods are the questions of a consumer, its reads and its end, and the steps of one change.
+    """
 
     def __init__(
         self,
@@ -82,6 +87,7 @@ class GroupReading:
         self._member: GroupMember | None = None
         self._late = LateTopics(context, self._look_up, self._owned, fetcher.wake)
         self._lost: list[TopicPartition] = []
+        self._is_telling_lost = False
         self._work: asyncio.Task[None] | None = None
         self._telling: object | None = None  # the callback that runs
 
@@ -96,6 +102,14 @@ class GroupReading:
             raise errors.IllegalStateError(
                 "the group assigns partitions to this consumer: call unsubscribe() first, or make one that subscribes to"
                 " nothing, as in client.consumer(group_id='billing')"
+            )
+
+    def check_not_lost(self) -> None:
+        """Raises `UnknownMemberError` for a caller who does not know of a loss yet. Rule 3."""
+        if self._lost or self._is_telling_lost:
+            raise errors.UnknownMemberError(
+                "partitions were lost since the last read: another member of the group may have gone on with them, and nothing"
+                " was committed; read on"
             )
 
     @property
@@ -309,8 +323,13 @@ class GroupReading:
 
     async def _tell_lost(self) -> None:
         lost, self._lost = self._lost, []
-        if lost:
+        if not lost:
+            return
+        self._is_telling_lost = True
+        try:
             await self._tell(self._callbacks.on_lost or self._callbacks.on_revoked, lost)
+        finally:
+            self._is_telling_lost = False
 
     async def _tell(self, callback: OnPartitions | None, partitions: list[TopicPartition]) -> None:
         if callback is None:

@@ -485,3 +485,43 @@ def test_a_loss_that_no_read_has_told_is_told_by_the_close(cluster: FakeCluster)
             await group.fence()
             await asyncio.sleep(1)
         assert told[-1] == ("lost", [P0])
+
+
+# ---------------------------------------------------------------- commits after a loss
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_nothing_is_committed_after_a_loss_before_a_read_has_told_it(cluster: FakeCluster, by_hand: bool) -> None:
+    @in_group(cluster, 0)
+    async def _(group: ScriptedGroup, client: Client) -> None:
+        async with member(client) as consumer:
+            records = await consumer.getmany()
+            await group.fence()
+            await asyncio.sleep(1)
+            assert consumer.group() == GroupMetadata("g", group.member_id, group.epoch), (
+                "it is a member again, and owns it"
+            )
+            with pytest.raises(errors.UnknownMemberError, match="nothing was committed"):
+                await consumer.commit(records.offsets if by_hand else None)
+            assert cluster.offsets == {}
+            await consumer.getmany()
+            await consumer.commit()
+            assert cluster.offsets != {}
+
+
+@pytest.mark.parametrize("name", ["on_lost", "on_revoked"])
+def test_a_commit_in_the_callback_that_tells_a_loss_is_refused(cluster: FakeCluster, name: str) -> None:
+    @in_group(cluster, 0)
+    async def _(group: ScriptedGroup, client: Client) -> None:
+        async def commit(_: list[TopicPartition]) -> None:
+            await consumer.commit()
+
+        consumer = client.consumer(group_id="g", **EARLIEST)
+        consumer.subscribe(TOPIC, **{name: commit})  # type: ignore[arg-type]
+        await consumer.getmany()
+        await group.fence()
+        await asyncio.sleep(1)
+        with pytest.raises(errors.UnknownMemberError):
+            await consumer.getmany()
+        await consumer.getmany()
+        await consumer.close()
