@@ -248,6 +248,7 @@ class GroupReading:
         await self._tell_lost()
         while (change := member.membership.change) is not None:
             await self._carry_out(member, change)
+            await self._tell_lost()  # before the next change gives some of them back
 
     async def _carry_out(self, member: GroupMember, change: Change) -> None:
         cursors = await self._look_up(change.added)  # before a callback runs: it may fail, and is repeated

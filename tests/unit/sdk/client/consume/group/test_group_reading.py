@@ -525,3 +525,28 @@ def test_a_commit_in_the_callback_that_tells_a_loss_is_refused(cluster: FakeClus
             await consumer.getmany()
         await consumer.getmany()
         await consumer.close()
+
+
+def test_a_loss_during_a_callback_is_told_before_what_is_assigned_afterwards(cluster: FakeCluster) -> None:
+    @in_group(cluster, 0, 1)
+    async def _(group: ScriptedGroup, client: Client) -> None:
+        told: Told = []
+
+        async def on_revoked(given: list[TopicPartition]) -> None:
+            told.append(("revoked", given))
+            await asyncio.sleep(10)
+
+        async with client.consumer(group_id="g", **EARLIEST) as consumer:
+            consumer.subscribe(
+                TOPIC,
+                on_assigned=lambda given: told.append(("assigned", given)),
+                on_revoked=on_revoked,
+                on_lost=lambda given: told.append(("lost", given)),
+            )
+            await all_of(consumer)
+            await group.assign(0)
+            reading = asyncio.create_task(all_of(consumer))
+            await asyncio.sleep(1)
+            await group.fence()
+            await reading
+            assert told[1:] == [("revoked", [P1]), ("lost", [P0, P1]), ("assigned", [P0])]
