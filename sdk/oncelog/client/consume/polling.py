@@ -67,6 +67,6 @@ class Polling:
                 return None
             if self._positions.are_due or self._closing.is_begun:
                 continue
-            await self._fetcher.wait(self._following.wait_ms(left_ms))
+            await self._fetcher.wait(self._group.wait_ms(self._following.wait_ms(left_ms)))
             self._pace.had_turn()
         return None

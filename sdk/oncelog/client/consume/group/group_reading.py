@@ -226,6 +226,10 @@ class GroupReading:
             if cursor.partition not in self._fetcher.cursors:
                 self._fetcher.add(cursor)
 
+    def wait_ms(self, left_ms: int) -> int:
+        """How long a reader may wait before it must `look` again: one that waits for records reads."""
+        return max(1, min(left_ms, self._config.max_poll_interval_ms // 2)) if self.is_active else left_ms
+
     def check_caller(self) -> None:
         """Raises `IllegalStateError` in a callback, which would wait for itself. Rule 5."""
         if self._telling is not None and _CALLBACK.get() is self._telling:

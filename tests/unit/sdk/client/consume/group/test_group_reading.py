@@ -342,6 +342,19 @@ def test_a_consumer_that_does_not_read_leaves_and_its_next_read_joins_again(clus
             assert [what for what, _ in told] == ["assigned", "lost", "assigned"]
 
 
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_a_read_that_waits_for_records_is_a_read_all_the_time(cluster: FakeCluster, is_silent: bool) -> None:
+    @in_group(cluster, 0)
+    async def _(group: ScriptedGroup, client: Client) -> None:
+        told: Told = []
+        async with member(client, told, max_poll_interval_ms=2_000) as consumer:
+            await all_of(consumer)
+            group.is_silent = is_silent
+            assert await consumer.getmany(timeout_ms=20_000) == []
+            group.is_silent = False
+            assert told == [("assigned", [P0])]
+
+
 def test_a_second_subscribe_replaces_topics_and_callbacks_under_the_same_membership(cluster: FakeCluster) -> None:
     @in_group(cluster, 0)
     async def _(group: ScriptedGroup, client: Client) -> None:
