@@ -49,7 +49,7 @@ async def do_once(client: Client, came: set[int]) -> None:
 
 @pytest.mark.parametrize("read", [read, do_once])
 @pytest.mark.parametrize("is_away", [False, True])
-@pytest.mark.parametrize("seed", [0, 1, 2, 3, 5])
+@pytest.mark.parametrize("seed", [0, 2, 3, 5, 7])
 def test_a_group_reads_what_took_the_offsets_of_lost_records(seed: int, is_away: bool, read: Reads) -> None:
     came, came_later, left = set[int](), set[int](), set[int]()
 

@@ -3,6 +3,8 @@
 Rule 1: `Membership` decides; this sends its heartbeats, lets time pass for it, and wakes the consumer when there is news.
 Rule 2: lost partitions are reported at once, not with the next read: another member may read them already.
 Rule 3: a heartbeat that says less than the next one is cancelled when the next one is sent.
+Rule 4: the coordinator keeps no answer back for longer than half of `request_timeout_ms`: else the call would be given up
+        before each answer, and the session would end although the coordinator has heard of the member.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from oncelog import errors
@@ -125,9 +128,10 @@ class GroupMember:
         self._call = asyncio.get_running_loop().create_task(self._ask(call), name="oncelog-heartbeat")
 
     async def _ask(self, call: Heartbeat) -> None:
-        timeout_ms = call.max_wait_ms + _ANSWER_MS
+        wait_ms = min(call.max_wait_ms, self._context.config.request_timeout_ms // 2)  # rule 4
+        timeout_ms = wait_ms + _ANSWER_MS
         try:
-            request = request_of(self._group_id, call)
+            request = request_of(self._group_id, replace(call, max_wait_ms=wait_ms))
             reply = await self._caller.to_group_coordinator(
                 self._group_id, methods.GROUP_HEARTBEAT, request, timeout_ms
             )

@@ -14,7 +14,7 @@ from oncelog.core.consume.membership import Heartbeat, NewAssignment, Subscripti
 from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
 from tests.unit.sdk.client.consume.group.test_group_reading import in_group, member
-from tests.unit.sdk.client.consume.scripted_group import INTERVAL_MS, ScriptedGroup
+from tests.unit.sdk.client.consume.scripted_group import INTERVAL_MS, SESSION_MS, ScriptedGroup
 from tests.unit.sdk.client.fake_cluster import FakeCluster
 
 
@@ -70,6 +70,23 @@ def test_an_idle_member_costs_one_call_per_interval() -> None:
             for _ in range(20):
                 await consumer.getmany(timeout_ms=INTERVAL_MS)
             assert 18 <= len(group.heartbeats) - before <= 21
+
+
+def test_a_member_whose_calls_may_take_less_than_an_interval_stays_one() -> None:
+    cluster = FakeCluster()
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client(request_timeout_ms=INTERVAL_MS // 2) as client:
+            group = ScriptedGroup(cluster, 0)
+            async with member(client) as consumer:
+                for _ in range(2 * SESSION_MS // INTERVAL_MS):
+                    await consumer.getmany(timeout_ms=INTERVAL_MS)
+                assert len({beat.member_id for beat in group.heartbeats}) == 1
+                assert len(group.heartbeats) <= 2 * SESSION_MS // INTERVAL_MS + 5, (
+                    "answers that come earlier cost no calls"
+                )
+
+    cluster.run(work)
 
 
 def test_a_lost_call_is_sent_again_and_the_member_reads_on() -> None:
