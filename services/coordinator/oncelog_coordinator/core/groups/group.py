@@ -62,6 +62,8 @@ class Group:
             self._forget_times(member.member_id)
             return
         self.members[member.member_id] = member
+        if member.state is not MemberState.UNREVOKED:
+            self.revoking_since_ms.pop(member.member_id, None)
         for partition in member.owned():
             self.owners[partition] = member.member_id
 
@@ -94,8 +96,6 @@ class Group:
         if member.state is MemberState.UNREVOKED:
             number, since_ms = self.revoking_since_ms.get(member_id, (0, now_ms))
             self.revoking_since_ms[member_id] = (member.number, since_ms if number == member.number else now_ms)
-        else:
-            self.revoking_since_ms.pop(member_id, None)
 
     # ------------------------------------------------------------ checking
 

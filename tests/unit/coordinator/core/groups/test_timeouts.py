@@ -60,6 +60,23 @@ def test_who_takes_too_long_to_let_go_is_out(given_ms: int, held_ms: int) -> Non
         a.beat()
 
 
+def test_who_goes_away_instead_of_letting_go_has_its_whole_session_to_come_back() -> None:
+    groups = Groups()
+    a, b = Reader(groups, "a", instance_id="i", holds=True), Reader(groups, "b")
+    a.join(rebalance_timeout_ms=10_000)
+    groups.wait(1_000)
+    b.join()
+    a.beat()
+    assert groups.member("a").state is MemberState.UNREVOKED
+    a.leave(-2)
+    for _ in range(40):
+        groups.wait(1_000)
+        b.beat()
+    assert groups.member("a").state is MemberState.AWAY
+    groups.wait(5_000)
+    assert "a" not in groups.owned()
+
+
 def test_a_second_revocation_has_its_own_time() -> None:
     groups = Groups(t=6)
     a, b, c = Reader(groups, "a", holds=True), Reader(groups, "b"), Reader(groups, "c")
