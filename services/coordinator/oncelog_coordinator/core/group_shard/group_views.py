@@ -37,7 +37,7 @@ class DescribeGroup(Command[GroupView]):
 
 def listed(groups: GroupTable, offsets: OffsetTable) -> tuple[GroupView, ...]:
     """Returns the groups with members or offsets, by id."""
-    ids = {*offsets.used(), *(name for name, group in groups.groups.items() if group.record.slots)}
+    ids = {*offsets.used(), *(name for name, group in groups.groups.items() if group.members)}
     return tuple(_view(name, groups, offsets) for name in sorted(ids))
 
 
