@@ -13,6 +13,7 @@ Rule 4: a partition that the new topic lacks is missing, not forgotten: it is re
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from oncelog import errors
 from oncelog.client.consume.fetcher import Fetcher
@@ -23,6 +24,7 @@ from oncelog.core.consume.consumer import Cursor
 from oncelog.types import PartitionId, TopicPartition
 
 _log = logging.getLogger(__name__)
+_GROUP_GOES_ON: Final = "the group goes on with the first record of the new one"
 
 
 class Following:
@@ -79,8 +81,8 @@ class Following:
                 continue
             self._fetcher.remove(partition)
             found = None
-            if self.is_by_group:
-                pass  # the next assignment has the new topic
+            if self.is_by_group:  # the next assignment has the new topic
+                found = None if self._resets else created_again(topic.name, partition.partition, _GROUP_GOES_ON)
             elif partition.partition < topic.partitions:
                 self._add(topic, partition, at_first=self._resets, is_paused=cursor.is_paused)
                 found = None if self._resets else created_again(topic.name, partition.partition)

@@ -11,9 +11,11 @@ Rule 4: a marker settles the offsets and the acknowledgements of its group in on
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from oncelog.errors import GroupSubscribedToTopicError, NonEmptyGroupError
+from oncelog.types import PartitionId
 from oncelog_coordinator.core.channels.channel_commands import (
     ChannelsSeen,
     LookedAtChannels,
@@ -60,7 +62,7 @@ class GroupShardTable:
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
-        self.groups = GroupTable(self.limits, self._expire, self._used)
+        self.groups = GroupTable(self.limits, self._expire, self._used, self._begin)
         self.offsets = OffsetTable(self.limits, MemberFences(self.groups.groups))
         self.channels = ChannelTable(self.limits, self.offsets)
 
@@ -126,6 +128,9 @@ class GroupShardTable:
 
     def _used(self, group_id: str) -> int | None:
         return self.offsets.used_ms(group_id)
+
+    def _begin(self, group_id: str, partitions: Mapping[PartitionId, str], now_ms: int) -> tuple[LogRecord, ...]:
+        return self.offsets.begun(group_id, partitions, now_ms)
 
     # ------------------------------------------------------------ writing
 

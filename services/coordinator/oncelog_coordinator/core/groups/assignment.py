@@ -5,11 +5,13 @@ Rule: it changes targets only. Who owns what changes with the heartbeats of the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
+from oncelog.types import PartitionId
 from oncelog_coordinator.core.groups.assigning.assignors import assign, preferred
 from oncelog_coordinator.core.groups.assigning.sticky import Subscriber, Where
-from oncelog_coordinator.core.groups.group import Draft
+from oncelog_coordinator.core.groups.group import Draft, Group
 from oncelog_coordinator.core.groups.subscriptions import Meanings
 
 
@@ -19,6 +21,22 @@ def notice_topics(draft: Draft, meanings: Meanings) -> None:
         return  # nothing new, or the assignment that is due takes the new topics anyway
     if meanings.partitions_of(draft.members()) != draft.record.topics:
         draft.raise_epoch()
+
+
+def came(group: Group, topics: Mapping[str, int], meanings: Meanings) -> list[PartitionId]:
+    """Returns the partitions of these topics that are new in the cluster since the group was assigned before, as far as is
+    known: nothing is known of new topics when this process has not assigned it before, and none is new to a group without
+    members.
+    """
+    if not group.members:
+        return []
+    known = {
+        topic_id: group.record.topics.get(topic_id, 0 if 0 < group.seen < meanings.since[topic_id] else count)
+        for topic_id, count in topics.items()
+    }
+    return [
+        PartitionId(topic_id, number) for topic_id, count in topics.items() for number in range(known[topic_id], count)
+    ]
 
 
 def is_due(draft: Draft, now_ms: int, interval_ms: int) -> bool:

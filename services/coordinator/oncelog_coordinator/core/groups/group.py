@@ -137,6 +137,7 @@ class Draft:
         self.record = group.record
         self._changed: dict[str, MemberRecord] = {}
         self._forgotten: list[MemberRecord] = []
+        self._begun: tuple[LogRecord, ...] = ()
 
     # ------------------------------------------------------------ reading
 
@@ -182,6 +183,10 @@ class Draft:
         """Removes the id of a membership that ended long ago."""
         self._forgotten.append(member)
 
+    def begin(self, offsets: tuple[LogRecord, ...]) -> None:
+        """Has these records about offsets logged together with the group's."""
+        self._begun = offsets
+
     def raise_epoch(self) -> None:
         """The members, or what they want to read, are others now. Once per decision is enough."""
         if self.record.epoch == self.group.record.epoch:
@@ -207,4 +212,4 @@ class Draft:
         found: list[LogRecord] = [] if self.record == self.group.record else [self.record]
         found += self._changed.values()
         found += [Tombstone(member.key) for member in self._forgotten]
-        return tuple(found)
+        return (*found, *self._begun)

@@ -9,13 +9,16 @@ Rule 3: a heartbeat that changes nothing is answered without an append, but for 
         whose appends are refused, keeps no member for longer than that, which is less than a session.
 Rule 4: an assignment is computed only from metadata as new as that of the one before: a new owner of the shard whose view of
         the cluster lags behind takes no topic from its readers.
-Rule 5: a group is looked at when something of it may have changed with time, and not before: nothing here is asked again and
+Rule 5: a partition that comes while a group reads its topic, or with a topic that comes, begins for the group at its first
+        record, whatever a client does where there is no offset: none of its records is passed over
+        (docs/decisions/0033-topics-that-change.md).
+Rule 6: a group is looked at when something of it may have changed with time, and not before: nothing here is asked again and
         again while it waits for something else (an offset that is used, newer topics).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -68,6 +71,9 @@ Expire = Callable[[str, int], tuple[LogRecord, ...] | None]
 """`expire(group_id, before_ms)`: the records that remove the group's offsets; None while they have to stay."""
 Used = Callable[[str], int | None]
 """`used(group_id)`: when the newest of the group's offsets was committed; None while a transaction holds one."""
+Begin = Callable[[str, Mapping[PartitionId, str], int], tuple[LogRecord, ...]]
+"""`begin(group_id, partitions, now_ms)`: the records that let the group begin at the first record of these partitions, each
+with the name of its topic, where it has no offset."""
 
 
 def _no_offsets(_group_id: str, _before_ms: int) -> tuple[LogRecord, ...]:
@@ -78,19 +84,30 @@ def _never_used(_group_id: str) -> int:
     return 0
 
 
+def _begin_nothing(_group_id: str, _partitions: Mapping[PartitionId, str], _now_ms: int) -> tuple[LogRecord, ...]:
+    return ()
+
+
 class GroupTable:
     """Holds the members of all groups of one shard.
 
     It has 30 methods: those of every core, one for each command and each kind of record, and questions about groups.
     """
 
-    def __init__(self, limits: Limits | None = None, expire: Expire = _no_offsets, used: Used = _never_used) -> None:
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        expire: Expire = _no_offsets,
+        used: Used = _never_used,
+        begin: Begin = _begin_nothing,
+    ) -> None:
         self.limits = limits or Limits()
         self.groups: dict[str, Group] = {}
         self._inhabited: set[str] = set()
         """Groups with members, or with ids of memberships that have ended: what `max_groups` counts."""
         self._expire = expire
         self._used = used
+        self._begin = begin
         self._lagging: dict[str, None] = {}
         """Groups that wait until this process has seen topics as new as those of their assignment."""
         self._meanings: Meanings | None = None
@@ -185,6 +202,9 @@ class GroupTable:
             new = draft.group.seen != self._meanings.number and draft.record.epoch == draft.record.assignment_epoch
             return (Compared(group_id),) if new else ()
         assignment.compute(draft, self._meanings)
+        if came := assignment.came(draft.group, draft.record.topics, self._meanings):
+            names = {topic_id: name for name, topic_id in self._meanings.topology.topic_ids.items()}
+            draft.begin(self._begin(group_id, {partition: names[partition.topic_id] for partition in came}, now_ms))
         for member in draft.members():
             if member.is_away:
                 draft.put(reconciled(member, draft.record.assignment_epoch, Shown(), lambda _: False))
@@ -346,7 +366,7 @@ class GroupTable:
             self._meanings.topology = topology
             looked_at = list(self._lagging)
         else:
-            self._meanings = Meanings(topology, 1 if self._meanings is None else self._meanings.number + 1)
+            self._meanings = Meanings(topology, self._meanings)
             looked_at = [group_id for group_id, group in self.groups.items() if group.members]
         self._lagging.clear()
         for group_id in looked_at:

@@ -79,12 +79,14 @@ class Meanings:
     """Finds the topics of subscriptions; each pattern is matched once.
 
     `number` counts the topologies that had other topics than the one before; `topology` may become one as of a newer
-    revision with the same topics.
+    revision with the same topics. `since` says for each topic id in which of them it came.
     """
 
-    def __init__(self, topology: Topology, number: int = 1) -> None:
+    def __init__(self, topology: Topology, before: Meanings | None = None) -> None:
         self.topology = topology
-        self.number = number
+        self.number: int = 1 if before is None else before.number + 1
+        known: dict[str, int] = {} if before is None else before.since
+        self.since: dict[str, int] = {topic_id: known.get(topic_id, self.number) for topic_id in topology.partitions}
         self._matched: dict[str, frozenset[str]] = {}
 
     def topics_of(self, wants: Subscription) -> frozenset[str]:

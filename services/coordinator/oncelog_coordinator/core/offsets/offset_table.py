@@ -15,7 +15,7 @@ Membership, assignment and heartbeats belong to `core/groups`; it says by `Membe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -310,6 +310,18 @@ class OffsetTable:
         if group.pending or any(offset.committed_ms > before_ms for offset in group.offsets.values()):
             return None
         return tuple(Tombstone(offset_key(group_id, partition)) for partition in sorted(group.offsets))
+
+    def begun(self, group_id: str, partitions: Mapping[PartitionId, str], now_ms: int) -> tuple[LogRecord, ...]:
+        """Returns the records that let a group begin at the first record of these partitions, each with the name of its topic,
+        as many as one append takes; none where the group has an offset, committed or pending.
+        """
+        group = self.groups.get(group_id, Group())
+        held = {item.value.id for pending in group.pending.values() for item in pending.offsets} | group.offsets.keys()
+        values = [OffsetValue(p.topic_id, name, p.partition, 0) for p, name in partitions.items() if p not in held]
+        return tuple(
+            CommittedOffset(group_id, value, order, committed_ms=now_ms)
+            for order, value in enumerate(values[: self.limits.max_offsets_per_commit], self._next_order)
+        )
 
     def used_ms(self, group_id: str) -> int | None:
         """Returns when the newest of a group's offsets was committed, 0 without any; None while a transaction holds one."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 
 from oncelog import errors
+from oncelog_coordinator.core.groups.group_commands import Heartbeat
 from oncelog_coordinator.core.groups.states import GroupState
 from oncelog_coordinator.core.limits import Limits
-from tests.unit.coordinator.group_driver import GROUP, Groups, Reader, part, settle
+from oncelog_coordinator.core.offsets.offset_commands import CommitOffsets, FetchOffsets, Member, SendOffsets
+from oncelog_coordinator.core.transactions.commands import TxnName
+from tests.unit.coordinator.group_driver import GROUP, Groups, Reader, part, settle, value
 
 
 def test_new_topics_and_partitions_appear_by_themselves() -> None:
@@ -139,3 +142,64 @@ def test_the_assignor_is_that_of_most_members() -> None:
     settle(groups, a, b)
     assert a.reading == {part("t", 0), part("t", 1)}
     assert groups.table.groups.view(GROUP).record.assignor == "range"
+
+
+# ---------------------------------------------------------------- partitions that come while a group reads
+
+
+def begun(groups: Groups) -> dict[tuple[str, int], int]:
+    """The committed offsets of the group."""
+    return {(found.topic, found.partition): found.offset for found in groups.do(FetchOffsets(GROUP))}
+
+
+@pytest.mark.parametrize("fails_over", [False, True])
+def test_partitions_that_are_added_begin_at_their_first_record(fails_over: bool) -> None:
+    groups = Groups(t=2)
+    Reader(groups, "a").join()
+    if fails_over:
+        groups.fail_over()
+    groups.wait(1_000)
+    groups.see(t=4)
+    groups.wait(1_000)
+    assert begun(groups) == {("t", 2): 0, ("t", 3): 0}
+    groups.fail_over()
+    assert begun(groups) == {("t", 2): 0, ("t", 3): 0}
+
+
+def test_a_topic_that_comes_begins_at_its_first_record_also_right_after_another_change() -> None:
+    groups = Groups(orders_eu=1, other=1)
+    Reader(groups, "a", topics=("later",), pattern="orders_.*").join()
+    groups.wait(1_000)
+    groups.see(orders_eu=1, orders_us=1, other=1)
+    groups.wait(10)
+    groups.see(orders_eu=1, orders_us=1, other=1, later=2)
+    groups.wait(1_000)
+    assert begun(groups) == {("orders_us", 0): 0, ("later", 0): 0, ("later", 1): 0}
+
+
+def test_what_was_there_before_the_group_wanted_it_begins_where_its_reader_says() -> None:
+    groups = Groups(t=2, u=1)
+    a = Reader(groups, "a")
+    a.join()
+    groups.wait(1_000)
+    Reader(groups, "b", topics=("u",)).join()
+    groups.wait(1_000)
+    a.leave()
+    groups.do(Heartbeat(GROUP, "b", -1))
+    groups.see(t=3, u=2)
+    groups.wait(1_000)
+    Reader(groups, "c", topics=("t", "u")).join()
+    groups.wait(1_000)
+    assert begun(groups) == {}
+
+
+def test_an_offset_that_the_group_has_stays() -> None:
+    groups = Groups(t=1)
+    groups.do(CommitOffsets(Member(GROUP), 0, (value(part("t", 1), 7),)))
+    pending = SendOffsets(TxnName("x", 1, 1, 0), 0, Member(GROUP), 1, (value(part("t", 2), 8),))
+    groups.do(pending)
+    Reader(groups, "a").join()
+    groups.wait(1_000)
+    groups.see(t=4)
+    groups.wait(1_000)
+    assert begun(groups) == {("t", 1): 7, ("t", 3): 0}

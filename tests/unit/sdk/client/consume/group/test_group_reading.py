@@ -388,6 +388,21 @@ def test_a_topic_that_was_created_again_is_read_when_the_group_assigns_it(
             assert consumer._fetcher.cursors[P0].id.topic_id == cluster.topic_id
 
 
+def test_a_member_that_may_not_reset_is_told_once_that_its_topic_was_created_again(cluster: FakeCluster) -> None:
+    @in_group(cluster, 0)
+    async def _(group: ScriptedGroup, client: Client) -> None:
+        cluster.offsets[TOPIC_ID, 0] = 3
+        async with member(client, auto_offset_reset="none") as consumer:
+            await all_of(consumer)
+            cluster.offsets[cluster.create_again(), 0] = 0
+            await client._metadata.refresh(client._context.deadline_ms())
+            with pytest.raises(errors.UnknownTopicError, match="the group goes on with the first record"):
+                await consumer.getmany(timeout_ms=100)
+            await group.assign(0)
+            await consumer.getmany(timeout_ms=100)
+            assert await consumer.position(P0) == 0
+
+
 def test_what_subscribe_cannot_do_is_said(cluster: FakeCluster) -> None:
     @in_group(cluster)
     async def _(group: ScriptedGroup, client: Client) -> None:
