@@ -53,6 +53,8 @@ CHANNEL_OPTIONS: Final[Mapping[str, tuple[int, int] | type[bool] | type[str]]] =
 }
 """The options of channels, each with its lowest and highest value, or its type."""
 _MAX_INT: Final = 2**31 - 1
+_MAX_POLL_INTERVAL_MS: Final = 3_600_000
+"""Coordinators let no member keep others waiting for longer."""
 MAX_REQUESTS_IN_FLIGHT: Final = 16
 """Batches of one producer that the leader of a partition remembers, so that a repeat of any of them gets the first answer."""
 
@@ -362,8 +364,9 @@ class ConsumerConfig:
         """Raises `ConfigError`."""
         positive(self, "max_poll_records", "auto_commit_interval_ms")
         positive(self, "max_buffered_bytes", "max_uncompressed_batch_bytes")
-        for name in ("fetch_max_bytes", "max_partition_fetch_bytes", "max_poll_interval_ms"):
+        for name in ("fetch_max_bytes", "max_partition_fetch_bytes"):
             within(self, name, 1, _MAX_INT)
+        within(self, "max_poll_interval_ms", 1, _MAX_POLL_INTERVAL_MS)
         for name in ("fetch_min_bytes", "fetch_max_wait_ms"):
             within(self, name, 0, _MAX_INT)
         text(self, "group_id", "group_instance_id", "group_remote_assignor", "client_rack")

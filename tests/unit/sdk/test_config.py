@@ -92,7 +92,6 @@ def test_contradictions_of_a_consumer_are_refused(given: dict[str, Any]) -> None
         (ConsumerConfig, "fetch_max_bytes"),
         (ConsumerConfig, "fetch_max_wait_ms"),
         (ConsumerConfig, "max_partition_fetch_bytes"),
-        (ConsumerConfig, "max_poll_interval_ms"),
     ],
 )
 def test_a_number_that_no_request_can_hold_is_refused_here_and_not_by_the_first_call(kind: type, name: str) -> None:

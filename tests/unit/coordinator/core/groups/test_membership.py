@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from oncelog import errors
+from oncelog.config import ConsumerConfig, load
 from oncelog_coordinator.core.groups.group_commands import Heartbeat, Join
 from oncelog_coordinator.core.groups.group_records import Subscription
 from oncelog_coordinator.core.groups.states import MemberState
@@ -275,6 +276,15 @@ def test_only_a_static_member_goes_away() -> None:
     a, _ = pair(groups)
     with pytest.raises(errors.InvalidRequestError, match="leave with epoch -1"):
         a.leave(-2)
+
+
+def test_the_longest_interval_between_reads_that_a_consumer_takes_is_taken_by_the_coordinator() -> None:
+    longest_ms = load(ConsumerConfig, {"max_poll_interval_ms": 3_600_000}).max_poll_interval_ms
+    Reader(Groups(), "a").join(rebalance_timeout_ms=longest_ms)
+    with pytest.raises(errors.InvalidRequestError):
+        Reader(Groups(), "a").join(rebalance_timeout_ms=longest_ms + 1)
+    with pytest.raises(errors.ConfigError, match=r"`max_poll_interval_ms`.* to 3600000"):
+        load(ConsumerConfig, {"max_poll_interval_ms": longest_ms + 1})
 
 
 def test_a_heartbeat_of_a_member_that_is_away_is_fenced() -> None:

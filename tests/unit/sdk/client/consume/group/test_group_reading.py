@@ -208,7 +208,7 @@ def test_a_member_that_hears_nothing_stops_before_its_partitions_are_given_away(
     @in_group(cluster, 0)
     async def _(group: ScriptedGroup, client: Client) -> None:
         told: Told = []
-        async with member(client, told, max_poll_interval_ms=10**7) as consumer:
+        async with member(client, told, max_poll_interval_ms=3_600_000) as consumer:
             await all_of(consumer)
             group.is_silent = True
             await asyncio.sleep(SESSION_MS / 1000)
