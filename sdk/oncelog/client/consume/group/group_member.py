@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
@@ -20,6 +21,7 @@ from oncelog.client.home.context import Context, now_ms
 from oncelog.client.routing.calls import Caller
 from oncelog.core.causes import report_this
 from oncelog.core.consume.membership import (
+    EPOCH_JOIN,
     Heartbeat,
     HeartbeatAnswer,
     Membership,
@@ -32,6 +34,7 @@ from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
 from oncelog.wire import methods
 
+_log = logging.getLogger(__name__)
 _LEFT: Final = "a defect of ours has ended this consumer's membership in the group: the next read joins it again"
 _FAILED: Final = "a defect of ours has ended this consumer's work in the group: close it, make a new one"
 _ANSWER_MS: Final = 5_000
@@ -137,6 +140,8 @@ class GroupMember:
             )
             self.membership.answered(call, answer_of(reply))
         except errors.OncelogError as error:
+            if error.retriable and call.epoch >= EPOCH_JOIN:  # other errors are raised to the reader
+                _log.warning("the coordinator of group %s is asked again for this member: %s", self._group_id, error)
             self.membership.failed(call, error, now_ms())
         except Exception as defect:  # else no heartbeat follows, and the reader waits for partitions that never come
             self.membership.crashed(call, report_this(_LEFT, defect), now_ms())

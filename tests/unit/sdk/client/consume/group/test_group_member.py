@@ -103,6 +103,20 @@ def test_a_lost_call_is_sent_again_and_the_member_reads_on() -> None:
             assert len({beat.member_id for beat in group.heartbeats}) == 1
 
 
+def test_a_member_that_does_not_come_in_says_why_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = FakeCluster()
+
+    @in_group(cluster, 0)
+    async def _(group: ScriptedGroup, client: Client) -> None:
+        refusal = errors.UnreleasedInstanceIdError("a member with this instance id has not left", retry_after_ms=1_000)
+        cluster.fail("GroupHeartbeat", *[refusal] * 10)
+        async with member(client, group_instance_id="i") as consumer:
+            await consumer.getmany(timeout_ms=20_000)
+            assert len(consumer.assignment()) == 1, "the other one has left"
+
+    assert [record.getMessage() for record in caplog.records if "has not left" in record.getMessage()]
+
+
 @pytest.mark.parametrize(
     "place", ["request_of", "answer_of", "Membership.answered", "Membership._assign", "Membership.next_call"]
 )
