@@ -334,7 +334,9 @@ class ConsumerConfig:
     fetch_max_bytes: int = 8 << 20
     """The most bytes that are asked for in one call. Kafka: `fetch.max.bytes`."""
     max_partition_fetch_bytes: int = 2 << 20
-    """The most bytes that are asked for in one call of one partition. Kafka: `max.partition.fetch.bytes`."""
+    """The most bytes that are asked for in one call of one partition, or its share of `max_buffered_bytes` if that is less.
+    Kafka: `max.partition.fetch.bytes`.
+    """
     max_buffered_bytes: int = 32 << 20
     """About how many bytes are fetched ahead, shared by all partitions, and how many are unpacked at a time."""
     max_uncompressed_batch_bytes: int = 64 << 20

@@ -11,6 +11,8 @@ Rule 6: a consumer that names its rack asks a follower there instead of the lead
 Rule 7: a defect of ours is such a failure too, of the partitions that met it: as one was asked for, in a call, or its answer.
 Rule 8: each fetch says in which leader epoch the reader read what lies before. When the log has lost some of that, the reader
         goes on where the loss begins (KIP-320): what took the places of the lost records is not passed over.
+Rule 9: a partition's answer is as large as its share of `max_buffered_bytes` at most, beside one batch: so a reader of many
+        partitions that are far behind holds twice as much of all of them, and not `max_partition_fetch_bytes` of each.
 """
 
 from __future__ import annotations
@@ -18,7 +20,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Collection, Iterator
 from contextlib import suppress
 
 from oncelog import errors
@@ -79,10 +80,9 @@ class Fetched:
         return self.generation == self.cursor.generation
 
 
-def _fetchable(cursors: Collection[Cursor], now: int, max_bytes: int) -> Iterator[Cursor]:
-    """Those that want records now. `max_bytes`: what all of them together may hold in memory."""
-    limit = max(1, max_bytes // max(1, len(cursors)))
-    return (cursor for cursor in cursors if cursor.may_fetch(now, limit))
+def _share(max_bytes: int, partitions: int) -> int:
+    """How many bytes each of so many partitions may hold in memory. `max_bytes`: all of them together."""
+    return max(1, max_bytes // max(1, partitions))
 
 
 class Fetcher:
@@ -184,7 +184,8 @@ class Fetcher:
             self._news.set()  # its reader looks for one
         groups: dict[tuple[str, bool], list[Cursor]] = {}
         throttled: list[int] = []
-        for cursor in _fetchable(self.cursors.values(), now, self._config.max_buffered_bytes):
+        share = _share(self._config.max_buffered_bytes, len(self.cursors))
+        for cursor in (cursor for cursor in self.cursors.values() if cursor.may_fetch(now, share)):
             try:
                 address, is_follower = self._source(cursor, now)
             except Exception as defect:
@@ -270,12 +271,13 @@ class Fetcher:
             skip_lost_transactions=self._config.skip_lost_transactions,
             follower_may_answer=is_follower,
         )
+        share = _share(self._config.max_buffered_bytes, len(self.cursors))
         for cursor in cursors:
             request.partitions.add(
                 topic_id=cursor.id.topic_id,
                 partition=cursor.id.partition,
                 fetch_offset=cursor.fetch_offset,
-                max_bytes=self._config.max_partition_fetch_bytes,
+                max_bytes=min(self._config.max_partition_fetch_bytes, share),
                 leader_epoch=self._metadata.leader(cursor.id).leader_epoch,
                 read_epoch=cursor.fetch_epoch if cursor.fetch_epoch >= 0 else None,
             )

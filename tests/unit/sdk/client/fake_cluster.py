@@ -342,7 +342,11 @@ class FakeCluster:
             if not log.start <= item.fetch_offset <= log.end:
                 found.error.CopyFrom(to_detail(errors.OffsetOutOfRangeError()))
                 continue
-            data = b"".join(b for b in log.batches if hd.read_header(b).next_offset > item.fetch_offset)
+            data = b""
+            for batch in (b for b in log.batches if hd.read_header(b).next_offset > item.fetch_offset):
+                if data and 0 < item.max_bytes < len(data) + len(batch):
+                    break
+                data += batch
             ends = [header.next_offset for header, _ in iter_batches(data)]
             found.length = len(data)
             found.next_offset = max([item.fetch_offset, *ends])

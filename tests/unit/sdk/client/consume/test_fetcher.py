@@ -324,6 +324,26 @@ def test_what_no_longer_counts_is_dropped_also_behind_a_paused_partition(cluster
     cluster.run(work)
 
 
+def test_what_is_buffered_of_many_partitions_is_bounded_by_what_they_share() -> None:
+    cluster = FakeCluster(partitions=20)
+    for partition in range(20):
+        for _ in range(20):
+            append(cluster, [b"v" * 1_000], partition=partition)
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer(max_buffered_bytes=100_000, **EARLIEST) as consumer:
+            await consumer.assign_topics(TOPIC)
+            found = len(await consumer.getmany(max_records=1))
+            await asyncio.sleep(5)
+            buffered = sum(cursor.buffered_bytes for cursor in consumer._fetcher.cursors.values())
+            assert 50_000 < buffered < 200_000, "of some 500,000"
+            while records := await consumer.getmany(timeout_ms=300):
+                found += len(records)
+            assert found == 400
+
+    cluster.run(work)
+
+
 def test_what_is_buffered_is_bounded_and_goes_on_when_it_was_read(cluster: FakeCluster) -> None:
     async def work(_: FakeCluster) -> None:
         options: dict[str, Any] = {**EARLIEST, "max_buffered_bytes": 1 << 20, "fetch_max_wait_ms": 10_000}
@@ -333,10 +353,10 @@ def test_what_is_buffered_is_bounded_and_goes_on_when_it_was_read(cluster: FakeC
             assert await consumer.position(P0) == 0
             consumer._fetcher.kick()
             await asyncio.sleep(5)
-            assert [asked for _, asked in fetches(cluster)] == [[(0, 0)]]
+            assert [asked for _, asked in fetches(cluster)] == [[(0, 0)], [(0, 5)]]
             assert len(await consumer.getmany(timeout_ms=1_000)) == 6
             await asyncio.sleep(1)
-            assert [asked for _, asked in fetches(cluster)] == [[(0, 0)], [(0, 6)]]
+            assert [asked for _, asked in fetches(cluster)] == [[(0, 0)], [(0, 5)], [(0, 6)]]
 
     cluster.run(work)
 
