@@ -269,7 +269,7 @@ class Consumer(Seeking, ArrowReading, CountsExpired, StaysHere, Generic[K, V]):
         records: Records[K, V] = Records(None)
         with self._alone():
             await self._polling.until(lambda: self._records.gather(limit, records), timeout_ms)
-        records.group = self.group()
+        records.group = self._offsets.group
         self._observer.polled(records, begun)
         return records
 
@@ -329,7 +329,8 @@ class Consumer(Seeking, ArrowReading, CountsExpired, StaysHere, Generic[K, V]):
     # ------------------------------------------------------------ committed offsets
 
     def group(self) -> GroupMetadata | None:
-        """The group whose offsets this consumer keeps."""
+        """The group whose offsets this consumer keeps, and its membership. Raises `UnknownMemberError` as `commit` does."""
+        self._group.check_not_lost()
         return self._offsets.group
 
     async def commit(

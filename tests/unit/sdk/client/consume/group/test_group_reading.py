@@ -526,15 +526,29 @@ def test_nothing_is_committed_after_a_loss_before_a_read_has_told_it(cluster: Fa
             records = await consumer.getmany()
             await group.fence()
             await asyncio.sleep(1)
-            assert consumer.group() == GroupMetadata("g", group.member_id, group.epoch), (
-                "it is a member again, and owns it"
-            )
+            now = GroupMetadata("g", group.member_id, group.epoch)
+            assert consumer._offsets.group == now, "it is a member again, and owns it"
             with pytest.raises(errors.UnknownMemberError, match="nothing was committed"):
                 await consumer.commit(records.offsets if by_hand else None)
             assert cluster.offsets == {}
             await consumer.getmany()
             await consumer.commit()
             assert cluster.offsets != {}
+
+
+def test_no_transaction_gets_a_membership_under_which_its_offsets_were_not_read(cluster: FakeCluster) -> None:
+    @in_group(cluster, 0)
+    async def _(group: ScriptedGroup, client: Client) -> None:
+        async with member(client) as consumer:
+            records = await consumer.getmany()
+            before = consumer.group()
+            assert records.group == before
+            await group.fence()
+            await asyncio.sleep(1)
+            with pytest.raises(errors.UnknownMemberError):
+                consumer.group()
+            records = await consumer.getmany()
+            assert records.group == consumer.group() != before
 
 
 @pytest.mark.parametrize("name", ["on_lost", "on_revoked"])
