@@ -55,6 +55,8 @@ CHANNEL_OPTIONS: Final[Mapping[str, tuple[int, int] | type[bool] | type[str]]] =
 _MAX_INT: Final = 2**31 - 1
 _MAX_POLL_INTERVAL_MS: Final = 3_600_000
 """Coordinators let no member keep others waiting for longer."""
+_METADATA_BYTES: Final = 1_024
+"""An encoded batch has fewer bytes of header, of Arrow's metadata and of padding."""
 MAX_REQUESTS_IN_FLIGHT: Final = 16
 """Batches of one producer that the leader of a partition remembers, so that a repeat of any of them gets the first answer."""
 
@@ -201,7 +203,9 @@ class ProducerConfig:
     """How long an open batch waits for more records, beside the time in which five others are under way. Kafka: `linger.ms`.
     """
     batch_size: int = 1 << 20
-    """A batch with so many bytes, before compression, is full. Unit: bytes. Kafka: `batch.size`."""
+    """A batch with so many bytes, before compression, is full, or with three quarters of `max_request_size` if that is less,
+    since short records take more when they are encoded. Unit: bytes. Kafka: `batch.size`.
+    """
     max_request_size: int = 8 << 20
     """The most bytes of one record, of one batch and of one request; not below `batch_size`. Unit: bytes. Kafka:
     `max.request.size`.
@@ -266,6 +270,13 @@ class ProducerConfig:
             )
         if self.transactional_id is not None and not self.enable_idempotence:
             raise ConfigError("a transactional producer is idempotent: enable_idempotence=False contradicts it")
+
+    @property
+    def full_batch_bytes(self) -> int:
+        """A batch with so many bytes is full: `batch_size`, or less, so that many records which are small enough make no batch
+        that is too large. A record without key and value takes 16 bytes as it is counted, and up to 20.4 when it is encoded.
+        """
+        return min(self.batch_size, max(1, (self.max_request_size - _METADATA_BYTES) * 3 // 4))
 
     @property
     def key_hash(self) -> str:

@@ -71,6 +71,7 @@ class Writer:
         self._room = sender.room
         self._check = check
         self._enrol = enrol
+        self._full_bytes = config.full_batch_bytes
         self._sticky: dict[str, int] = {}
         self.asks_caller = not isinstance(config.partitioner, str)
         """A function of the caller's chooses the partition of each row that does not name one."""
@@ -236,7 +237,7 @@ class Writer:
         if self._enrol is not None and len(routed) > 1:
             await self._enrol([PartitionId(topic.topic_id, number) for number, _ in routed])
         now = self._context.clock.now_ms()
-        queues = [(number, partitioner.cut(rows, self._config.batch_size)) for number, rows in routed]
+        queues = [(number, partitioner.cut(rows, self._full_bytes)) for number, rows in routed]
         added: list[Batch] = []
         # One piece of each partition after the other, so that all brokers have work from the start.
         for i in range(max((len(pieces) for _, pieces in queues), default=0)):
@@ -284,7 +285,7 @@ class Writer:
 
     def _queued(self, topic: Topic, row: Row, batch: Batch, index: int) -> None:
         """This row, and others like it, are in this batch from `index` on: the next ones may turn to another partition."""
-        if row.partition is None and row.key is None and (index == 0 or batch.size_bytes >= self._config.batch_size):
+        if row.partition is None and row.key is None and (index == 0 or batch.size_bytes >= self._full_bytes):
             self._turn(topic, is_full=self._sender.has_filled(batch))
 
     def _turn(self, topic: Topic, is_full: bool) -> None:

@@ -211,7 +211,8 @@ def row_bytes(key: bytes | None, value: bytes | None, headers: HeaderList) -> in
     """The bytes that a row counts against batch and buffer."""
     size = RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
     for name, content in headers:
-        size += len(name) + (len(content) if content else 0) + RECORD_OVERHEAD_BYTES
+        length = len(name) if name.isascii() else len(name.encode())
+        size += length + (len(content) if content else 0) + RECORD_OVERHEAD_BYTES
     return size
 
 

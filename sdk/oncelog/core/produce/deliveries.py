@@ -36,7 +36,9 @@ class Deliveries:
 
     def __init__(self, config: ProducerConfig, facts: Facts, home: Home | None, can_renew: bool) -> None:
         self.facts = facts
-        self.queues = Accumulator(config.batch_size, config.linger_ms, config.buffer_memory, config.delivery_timeout_ms)
+        self.queues = Accumulator(
+            config.full_batch_bytes, config.linger_ms, config.buffer_memory, config.delivery_timeout_ms
+        )
         self.windows: dict[PartitionId, ProducerWindow] = {}
         self.open: dict[Batch, None] = {}
         """Batches without an outcome, in the order in which they were begun."""

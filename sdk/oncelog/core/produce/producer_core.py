@@ -62,7 +62,7 @@ class ProducerCore:
     def __init__(self, config: ProducerConfig, deliveries: Deliveries) -> None:
         self._config = config
         self._codec: Final = CODECS[config.compression_type]
-        self._batch_size = config.batch_size
+        self._batch_size = config.full_batch_bytes
         self._deliveries = deliveries
         self._queues = deliveries.queues
         self._asked: dict[PartitionId, None] = {}

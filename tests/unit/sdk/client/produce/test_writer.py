@@ -63,6 +63,19 @@ def test_arrow_data_is_routed_like_single_records(cluster: FakeCluster) -> None:
         assert cluster.values(partition) == expected
 
 
+@pytest.mark.parametrize("columns", [{"value": [b"v"]}, {"value": [b"v"], "key": [b"k"]}, {"value": [None]}])
+def test_many_small_rows_of_arrow_data_make_no_batch_that_is_too_large(cluster: FakeCluster, columns: Any) -> None:
+    rows = pa.record_batch({name: pa.array(column * 5_000, pa.binary()) for name, column in columns.items()})
+
+    async def work(_: FakeCluster) -> None:
+        options: Any = {"batch_size": 20_000, "max_request_size": 20_000, "compression_type": "none"}
+        async with cluster.client() as client, client.producer(**options) as producer:
+            ranges = await (await producer.send_batch(TOPIC, rows, 0))
+            assert sum(item.records for item in ranges) == 5_000
+
+    cluster.run(work)
+
+
 def test_murmur2_decides_for_single_records_and_for_arrow_data_alike(cluster: FakeCluster) -> None:
     """Kafka's Java client says -973932308, -790332482 and 479470107; without the sign bit the last one alone is odd."""
     keys = ["21", "foobar", "abc"]

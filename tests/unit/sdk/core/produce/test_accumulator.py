@@ -158,6 +158,7 @@ def test_who_sees_that_a_batch_is_done_sees_its_outcome() -> None:
 def test_a_rows_size_counts_all_its_parts() -> None:
     assert row_bytes(None, None, ()) == 16
     assert row_bytes(b"ab", b"cde", (("h", b"12"), ("n", None))) == 16 + 5 + (1 + 2 + 16) + (1 + 16)
+    assert row_bytes(None, None, (("\u20ac", b"1"),)) == 16 + (3 + 1 + 16), "as UTF-8"
 
 
 SIZED_ROWS = st.lists(

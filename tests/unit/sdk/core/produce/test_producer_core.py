@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from oncelog import errors
 from oncelog.config import ProducerConfig
 from oncelog.core.batch.identity import Identity
-from oncelog.core.produce.accumulator import Batch, Row
+from oncelog.core.produce.accumulator import Batch, Row, row_bytes
 from oncelog.core.produce.actions import (
     Acknowledged,
     Action,
@@ -325,6 +326,35 @@ def test_a_batch_that_cannot_be_encoded_fails_alone_and_leaves_no_hole() -> None
     assert failed.batch is large
     assert isinstance(send, Send)
     assert (send.batches, small.base_sequence) == ([small], 0)
+
+
+HEADER = (("a", b"b"),)
+TINY = (None, b"v", ())
+
+
+@pytest.mark.parametrize("limit", [1_000, 20_000, 1 << 20])
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        [(None, None, ())],
+        [TINY],
+        [(b"k", b"v", ())],
+        [(b"k", b"v", HEADER), *[TINY] * 50],
+        [(b"k", b"v", (("n", None), ("\u20ac" * 10, b"")))],
+        [(None, b"v" * 100, ())],
+    ],
+)
+def test_many_small_records_never_make_a_batch_that_is_too_large(kinds: list[Any], limit: int) -> None:
+    """Regression: each full batch failed with MESSAGE_TOO_LARGE where `max_request_size` was not above `batch_size`."""
+    machine = Machine(max_request_size=limit, batch_size=limit, compression_type="none")
+    batches: list[Batch] = []
+    for key, value, headers in cycle(kinds):
+        row = Row("orders", None, key, value, 0, headers, row_bytes(key, value, headers))
+        batches.append(machine.core.add(P0, row, 0)[0])
+        if batches[-1] is not batches[0]:
+            break
+    assert machine.sent() == [batches[0]]
+    assert len(batches[0].encoded) <= limit
 
 
 def test_what_an_exception_left_behind_is_told_with_the_next_actions(monkeypatch: pytest.MonkeyPatch) -> None:
