@@ -5,6 +5,7 @@ Rule 2: an error of the function is raised as `ProcessingError`, which names the
         record and how many there were. For a single record `on_error` may return what is written instead.
 Rule 3: between records the event loop gets its turn, so that many short calls do not hold up the member's heartbeats.
 Rule 4: a function of batches gets a copy: whatever it does to the list, the batch is committed, or read again, as it was read.
+Rule 5: a thread cannot be cancelled. Where its caller was, it ends after the record that is worked on.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ async def _awaited(given: object) -> object:
 
 
 def each_in_thread(fn: ProcessFunction, on_error: OnProcessError | None) -> Work:
-    """Calls plain functions in a thread, a batch at a time, so that they may block. Rules 1 and 2. Raises `ConfigError`."""
+    """Calls plain functions in a thread, a batch at a time, so that they may block. Rules 1, 2 and 5. Raises `ConfigError`."""
     _check_plain(fn, on_error)
 
     def one(record: ConsumerRecord) -> list[Output]:
@@ -114,17 +115,31 @@ def each_in_thread(fn: ProcessFunction, on_error: OnProcessError | None) -> Work
                 raise
             return outputs(record, on_error(record, error))
 
-    def work(records: Records) -> list[Output]:
+    def work(records: Records, batch: _Batch) -> list[Output]:
         made: list[Output] = []
         for record in records:
+            if batch.is_given_up:
+                break
             with failing_at(record):
                 made += one(record)
         return made
 
     async def in_thread(records: Records) -> list[Output]:
-        return await asyncio.to_thread(work, records)
+        batch = _Batch()
+        try:
+            return await asyncio.to_thread(work, records, batch)
+        finally:
+            batch.is_given_up = True
 
     return in_thread
+
+
+class _Batch:
+    """The batch that a thread works on."""
+
+    def __init__(self) -> None:
+        self.is_given_up = False
+        """No caller waits for it any more."""
 
 
 def _check_plain(*functions: Callable[..., object] | None) -> None:

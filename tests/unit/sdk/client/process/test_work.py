@@ -99,6 +99,28 @@ def test_a_function_of_batches_may_block_in_its_thread_and_is_a_plain_one() -> N
         whole_in_thread(fn)
 
 
+def test_a_thread_whose_batch_is_given_up_ends_after_its_record() -> None:
+    """Regression: after a Ctrl-C the function was called for the rest of the batch, and the interpreter waited for that."""
+    begun, may_end = threading.Event(), threading.Event()
+    seen: list[int] = []
+
+    def fn(record: ConsumerRecord) -> None:
+        seen.append(record.offset)
+        begun.set()
+        may_end.wait()
+
+    async def give_up() -> None:
+        work = asyncio.ensure_future(each_in_thread(fn, None)(records(5)))
+        await asyncio.to_thread(begun.wait)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        may_end.set()
+
+    asyncio.run(give_up())  # its end waits for the thread
+    assert seen == [0]
+
+
 def test_a_coroutine_function_is_awaited_one_record_after_the_other() -> None:
     seen: list[tuple[str, int]] = []
 
