@@ -137,8 +137,8 @@ def each_sync(once: Works, consumer: SyncConsumer) -> Iterator[Work]:
     """See `Once.each`."""
     loop = Loop(once, consumer)
     for record in consumer:
-        work, claim = loop.claim(record)
         try:
+            work, claim = loop.claim(record)
             for pause_ms in claim:
                 time.sleep(pause_ms / 1000)
         except BaseException:
@@ -156,8 +156,8 @@ async def each_async(once: Works, consumer: AsyncConsumer) -> AsyncIterator[Work
     """See `Once.each`."""
     loop = Loop(once, consumer)
     async for record in consumer:
-        work, claim = loop.claim(record)
         try:
+            work, claim = loop.claim(record)
             for pause_ms in claim:
                 await asyncio.sleep(pause_ms / 1000)
         except BaseException:

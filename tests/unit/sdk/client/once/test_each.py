@@ -12,7 +12,7 @@ import pytest
 
 from oncelog.client.consume.fetched_records import ConsumerRecord
 from oncelog.client.once.refusals import LeaseHeldError
-from oncelog.errors import IllegalStateError
+from oncelog.errors import ConfigError, IllegalStateError
 from oncelog.types import TopicPartition
 from tests.contracts.once_world import World, record, sqlite_world
 
@@ -165,6 +165,23 @@ def test_a_last_record_whose_error_left_the_loop_comes_again_in_the_next_loop(wo
         fail_at_last()
     assert log.at == 2
     assert do(world, log) == [2]
+
+
+def test_a_record_without_its_id_comes_again_in_the_next_loop(world: World) -> None:
+    """Regression: where nothing of the partition was done yet, the next loop began behind it."""
+    once, log = world.worker(id_header="event-id"), Log(range(3))
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="no header event-id") as raised:
+            next(iter(once.each(log)))
+        assert raised.value.context["offset"] == "0"
+
+    async def twice(log: AsyncLog) -> None:
+        for _ in range(2):
+            with pytest.raises(ConfigError, match="no header event-id") as raised:
+                await anext(once.each(log))
+            assert raised.value.context["offset"] == "0"
+
+    asyncio.run(twice(AsyncLog(range(3))))
 
 
 def test_a_loop_that_is_closed_late_undoes_nothing_of_another_work(world: World) -> None:
