@@ -127,6 +127,7 @@ class OnceInLog(StaysHere):
         """The record that was read last, until its work is done."""
         self._handed_out: LogWork | None = None
         self._failures = 0
+        self._is_left = False
 
     # ------------------------------------------------------------ life
 
@@ -144,8 +145,14 @@ class OnceInLog(StaysHere):
 
     async def close(self) -> None:
         """Leaves the group; a work that is open cannot be committed any more. Idempotent."""
+        self._is_left = True
         await self._drop_producer()
         await self._consumer.close()
+
+    @property
+    def _is_closed(self) -> bool:
+        """A close has begun, of this or of the client."""
+        return self._is_left or self._consumer.is_closed
 
     # ------------------------------------------------------------ records
 
@@ -154,7 +161,7 @@ class OnceInLog(StaysHere):
 
         Raises `OnceTopicError`, `ConfigError` for a record without an id, and what else only the caller can solve.
         """
-        while not self._consumer.is_closed:
+        while not self._is_closed:
             self._bring_back()
             self._handed_out = work = await self._next()
             if work is not None:
@@ -178,7 +185,7 @@ class OnceInLog(StaysHere):
             records = await self._consumer.getmany(_LOOK_MS, 1)
             found = await self._begun(records) if records else None
         except errors.OncelogError as error:
-            if self._consumer.is_closed:
+            if self._is_closed:
                 return None
             if not _can_go_on(error, self._is_static):
                 raise
@@ -187,7 +194,7 @@ class OnceInLog(StaysHere):
             await asyncio.sleep(self._context.delay_ms(self._failures) / 1000)
             return None
         self._failures = 0
-        return found
+        return None if self._is_closed else found
 
     async def _begun(self, records: Records) -> LogWork | None:
         """Takes the steps of `Holding` for this one record."""
@@ -272,7 +279,7 @@ class OnceInLog(StaysHere):
         self, work: LogWork, holding: Holding, at: OffsetAndMetadata, group: GroupMetadata, membership: Membership
     ) -> None:
         """The end of a work's block. Raises `WorkFencedError`."""
-        if work is not self._handed_out or self._consumer.is_closed:
+        if work is not self._handed_out or self._is_closed:
             raise errors.IllegalStateError(
                 "the loop has gone on, or was closed: this work is not committed, and its record comes again"
             )
@@ -314,6 +321,8 @@ class OnceInLog(StaysHere):
             raise
 
     async def _started(self) -> Producer:
+        if self._is_closed:
+            raise errors.IllegalStateError("it is closed: make another one with client.once(...)")
         if self._producer is None:
             self._producer = self._new_producer()
         await self._producer.start()

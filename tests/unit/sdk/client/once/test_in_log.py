@@ -228,6 +228,37 @@ def test_a_close_ends_the_loop() -> None:
     scene(work)
 
 
+@pytest.mark.parametrize("method", ["InitProducerId", "FetchOffsets", "SendOffsets", "EndTransaction"])
+def test_a_close_while_a_record_is_claimed_ends_the_loop(method: str) -> None:
+    """Regression: it handed out one more work, which could not be committed."""
+
+    async def work(cluster: FakeCluster, client: Client, group: ScriptedGroup, txns: Transactions) -> None:
+        reached = asyncio.Event()
+
+        def is_late(name: str, after_s: float) -> None:
+            answer = getattr(cluster, f"_{name}")
+
+            async def late(*call: Any) -> Any:
+                if name == method:
+                    reached.set()
+                await asyncio.sleep(after_s)
+                return await answer(*call)
+
+            setattr(cluster, f"_{name}", late)
+
+        is_late("EndTransaction", 0.4)  # so does the abort that the close waits for
+        if method != "EndTransaction":
+            is_late(method, 0.1)
+        once = once_of(client)
+        loop = asyncio.ensure_future(copy_all(once))
+        await reached.wait()
+        await once.close()
+        assert await loop == []
+        assert cluster.count("InitProducerId") <= 1, "nothing begins anew"
+
+    scene(work)
+
+
 def test_a_work_that_is_open_at_the_close_commits_nothing() -> None:
     async def work(cluster: FakeCluster, client: Client, group: ScriptedGroup, txns: Transactions) -> None:
         once = once_of(client)
