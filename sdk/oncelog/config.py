@@ -7,7 +7,7 @@ Rule 3: defaults are the safe ones: acks "all", idempotence on, read_committed (
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final, TypeVar
 
@@ -55,6 +55,7 @@ CHANNEL_OPTIONS: Final[Mapping[str, tuple[int, int] | type[bool] | type[str]]] =
 _MAX_INT: Final = 2**31 - 1
 _MAX_POLL_INTERVAL_MS: Final = 3_600_000
 """Coordinators let no member keep others waiting for longer."""
+_HIGHEST_PORT: Final = 65_535
 _METADATA_BYTES: Final = 1_024
 """An encoded batch has fewer bytes of header, of Arrow's metadata and of padding."""
 MAX_REQUESTS_IN_FLIGHT: Final = 16
@@ -189,7 +190,7 @@ class ProducerConfig:
     """A batch is in the log once, however often it is sent. Kafka: `enable.idempotence`."""
     transactional_id: str | None = None
     """The name under which this producer's transactions are known; the next producer with this name fences this one.
-    Empty means no transactions. Kafka: `transactional.id`.
+    None means no transactions. Kafka: `transactional.id`.
     """
     transaction_timeout_ms: int = 60_000
     """A transaction that is open for longer is aborted by its coordinator, which has a largest value of its own
@@ -528,13 +529,17 @@ _PRESETS: Final[Mapping[type, Mapping[str, delivery_presets.Preset]]] = {
 }
 
 
-def addresses(given: str | Sequence[str]) -> tuple[str, ...]:
+def addresses(given: object) -> tuple[str, ...]:
     """Bootstrap addresses from "host:port,host:port" or a list. Raises `ConfigError`."""
-    items = given.split(",") if isinstance(given, str) else list(given)
-    found = tuple(item.strip() for item in items if item.strip())
+    items = given.split(",") if isinstance(given, str) else [*given] if isinstance(given, Iterable) else [given]
+    texts = [item.strip() for item in items if isinstance(item, str)]
+    if len(texts) < len(items):
+        raise ConfigError('bootstrap_servers is no text: give "host:port,host:port", or a list', given=repr(given)[:64])
+    found = tuple(item for item in texts if item)
     if not found:
         raise ConfigError("bootstrap_servers is empty; give host:port, or several")
     for item in found:
-        if ":" not in item or not item.rpartition(":")[2].isdigit():
+        host, _, port = item.rpartition(":")
+        if not host or "/" in host or not (port.isascii() and port.isdigit()) or not 0 < int(port[:6]) <= _HIGHEST_PORT:
             raise ConfigError("a bootstrap address is host:port", given=item)
     return found

@@ -39,7 +39,7 @@ def coerce(name: str, value: Any, default: object) -> object:
     if isinstance(default, int):
         try:
             return int(value)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ConfigError(f"`{name}` is a whole number", given=value) from error
     return value
 

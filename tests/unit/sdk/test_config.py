@@ -122,9 +122,17 @@ def test_a_secret_that_is_no_text_is_refused_and_not_shown(name: str, value: obj
 def test_bootstrap_addresses() -> None:
     assert addresses("a:1, b:2,") == ("a:1", "b:2")
     assert addresses(["a:1"]) == ("a:1",)
-    for wrong in ("", "host", "host:port", [":"]):
+    assert addresses("[::1]:65535") == ("[::1]:65535",)
+    for wrong in ("", "host", "host:port", [":"], ":9092", "host:0", "host:65536", "host:\u00b2", "http://host:80"):
         with pytest.raises(ConfigError):
             addresses(wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, 9092, b"host:9092", ["host:9092", 9092]])
+def test_what_is_no_text_is_no_address(wrong: Any) -> None:
+    """As from an environment variable that is not set."""
+    with pytest.raises(ConfigError, match=r'give "host:port,host:port", or a list'):
+        addresses(wrong)
 
 
 def test_tls_is_named_as_kafka_users_name_it() -> None:

@@ -89,6 +89,7 @@ def test_text_becomes_the_type_of_the_default(given: object, default: object, va
         ("much", 1, "`option` is a whole number"),
         ("much", 1.0, "`option` is a number"),
         (None, 1, "`option` is a whole number"),
+        (float("inf"), 1, "`option` is a whole number"),
     ],
 )
 def test_what_has_not_the_type_of_the_default_is_refused(given: object, default: object, message: str) -> None:
