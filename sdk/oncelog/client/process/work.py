@@ -14,14 +14,19 @@ import asyncio
 import contextlib
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from types import GeneratorType
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from oncelog import errors
 from oncelog.client.consume.fetched_records import ConsumerRecord, Records
 from oncelog.client.home.pace import Pace
 from oncelog.client.produce.writer import Message
 
+P = ParamSpec("P")
+T = TypeVar("T")
 ProcessFunction = Callable[[ConsumerRecord], object]
 """The function of `Client.process` returns nothing, a value, a `Message`, a list of those, or an awaitable of it."""
 OnProcessError = Callable[[ConsumerRecord, Exception], object]
@@ -106,6 +111,7 @@ async def _awaited(given: object) -> object:
 def each_in_thread(fn: ProcessFunction, on_error: OnProcessError | None) -> Work:
     """Calls plain functions in a thread, a batch at a time, so that they may block. Rules 1, 2 and 5. Raises `ConfigError`."""
     _check_plain(fn, on_error)
+    thread = _OwnThread()
 
     def one(record: ConsumerRecord) -> list[Output]:
         try:
@@ -127,11 +133,25 @@ def each_in_thread(fn: ProcessFunction, on_error: OnProcessError | None) -> Work
     async def in_thread(records: Records) -> list[Output]:
         batch = _Batch()
         try:
-            return await asyncio.to_thread(work, records, batch)
+            return await thread.run(work, records, batch)
         finally:
             batch.is_given_up = True
 
     return in_thread
+
+
+class _OwnThread:
+    """The thread of one call of `process`, which ends when nothing refers to this: those of the event loop are few, and
+    connections need them too.
+    """
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "oncelog-process")
+
+    async def run(self, function: Callable[P, T], *given: P.args, **options: P.kwargs) -> T:
+        """Calls it there."""
+        call = partial(copy_context().run, function, *given, **options)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
 
 class _Batch:
@@ -164,13 +184,14 @@ def whole(fn: ProcessBatchFunction) -> Work:
 def whole_in_thread(fn: ProcessBatchFunction) -> Work:
     """Calls a plain function once for each batch, in a thread, so that it may block. Rules 2 and 4. Raises `ConfigError`."""
     _check_plain(fn)
+    thread = _OwnThread()
 
     def work(records: Records) -> list[Output]:
         with failing_at(records):
             return outputs(records, fn(_copy(records)))
 
     async def in_thread(records: Records) -> list[Output]:
-        return await asyncio.to_thread(work, records)
+        return await thread.run(work, records)
 
     return in_thread
 

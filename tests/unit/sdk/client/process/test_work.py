@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,6 +18,7 @@ from oncelog.client.produce.writer import Message
 from oncelog.types import TopicPartition
 
 BOTH = pytest.mark.parametrize("how", [each, each_in_thread])
+IN_THREAD = pytest.mark.parametrize("how", [lambda fn: each_in_thread(fn, None), whole_in_thread])
 How = Callable[[Any, Any], Work]
 
 
@@ -103,9 +105,11 @@ def test_a_thread_whose_batch_is_given_up_ends_after_its_record() -> None:
     """Regression: after a Ctrl-C the function was called for the rest of the batch, and the interpreter waited for that."""
     begun, may_end = threading.Event(), threading.Event()
     seen: list[int] = []
+    threads: list[threading.Thread] = []
 
     def fn(record: ConsumerRecord) -> None:
         seen.append(record.offset)
+        threads.append(threading.current_thread())
         begun.set()
         may_end.wait()
 
@@ -117,8 +121,38 @@ def test_a_thread_whose_batch_is_given_up_ends_after_its_record() -> None:
             await work
         may_end.set()
 
-    asyncio.run(give_up())  # its end waits for the thread
+    asyncio.run(give_up())
+    threads[0].join()
     assert seen == [0]
+
+
+@IN_THREAD
+def test_a_function_has_one_thread_until_its_work_is_over(how: Callable[[Any], Work]) -> None:
+    threads: list[threading.Thread] = []
+    works = [how(lambda _: threads.append(threading.current_thread()))]
+
+    async def both() -> None:
+        for _ in range(2):
+            await works[0](records(1))
+
+    asyncio.run(both())
+    assert threads[0] is threads[1] is not threading.current_thread()
+    works.clear()
+    gc.collect()
+    threads[0].join(60)
+    assert not threads[0].is_alive()
+
+
+@IN_THREAD
+def test_functions_that_block_hold_up_no_other(how: Callable[[Any], Work]) -> None:
+    """Regression: above the number of threads that an event loop has for everybody, which the client needs too."""
+    count = 33  # it has 32 at most
+    all_of_them = threading.Barrier(count, timeout=60)
+
+    async def at_once() -> None:
+        await asyncio.gather(*(how(lambda _: all_of_them.wait() and None)(records(1)) for _ in range(count)))
+
+    asyncio.run(at_once())
 
 
 def test_a_coroutine_function_is_awaited_one_record_after_the_other() -> None:
