@@ -65,6 +65,7 @@ class Metadata:
         self._names: dict[str, str] = {}
         self._leaders: dict[PartitionId, Leader] = {}
         self._wanted: dict[str, None] = {}
+        self._callers: dict[str, int] = {}  # how many wait for a topic that is not known
         self._refreshed_ms: dict[str, int] = {}
         self._txn_owners: dict[int, tuple[str, int]] = {}
         self._group_owners: dict[int, tuple[str, int]] = {}
@@ -101,19 +102,37 @@ class Metadata:
 
         Raises `InvalidTopicError` for what no topic is called, `UnknownTopicError` or `ClusterUnreachableError`.
         """
-        grace_ms = min(deadline_ms, self.grace_until_ms() if grace_until_ms is None else grace_until_ms)
+        if (topic := self.known_topic(name)) is not None:
+            return topic
+        check_topic_name(name)  # all refreshes to come name it: what is none would fail each of them
+        self._callers[name] = self._callers.get(name, 0) + 1
+        try:
+            grace_ms = self.grace_until_ms() if grace_until_ms is None else grace_until_ms
+            return await self._found(name, deadline_ms, min(deadline_ms, grace_ms))
+        finally:
+            self._asked(name)
+
+    async def _found(self, name: str, deadline_ms: int, grace_ms: int) -> Topic:
         attempt = 0
         while (topic := self.known_topic(name)) is None:
-            self._wanted[check_topic_name(name)] = None  # all refreshes to come name it: None would fail each of them
+            self._wanted[name] = None
             await self.refresh(deadline_ms)
             if self.known_topic(name) is None:
                 self._any_broker.ask_another()  # the broker that answered may see changes late: ask another one
                 attempt += 1
                 if not await self._context.pause(attempt, grace_ms):
-                    if name not in self._refreshed_ms:  # else it was there once, and others wait for it to come back
-                        self._wanted.pop(name, None)
                     raise errors.UnknownTopicError.named(name)
         return topic
+
+    def _asked(self, name: str) -> None:
+        """A caller has its answer, or has gone. With the last one the name goes, unless the topic was there once: then others
+        wait for it to come back.
+        """
+        self._callers[name] -= 1
+        if not self._callers[name]:
+            del self._callers[name]
+            if name not in self._refreshed_ms:
+                self._wanted.pop(name, None)
 
     def grace_until_ms(self) -> int:
         """Until when a topic that is asked for now, and that no broker knows, may be a new one."""

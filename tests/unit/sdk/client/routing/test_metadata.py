@@ -136,6 +136,25 @@ def test_who_does_not_find_a_topic_lets_others_wait_for_it(cluster: FakeCluster)
     cluster.run(work)
 
 
+def test_a_name_whose_caller_has_gone_is_asked_for_no_more_unless_others_wait(cluster: FakeCluster) -> None:
+    """Regression: each refresh to come named every topic that a caller with a time-out had asked for in vain."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            metadata = client._metadata
+            other = asyncio.get_running_loop().create_task(metadata.topic("nowhere", now_ms() + 5_000))
+            for name in ("nowhere", "nowhere-else"):
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.1):
+                        await metadata.topic(name, now_ms() + 5_000)
+            assert [*metadata._wanted] == ["nowhere"]
+            with pytest.raises(errors.UnknownTopicError):
+                await other
+            assert not metadata._wanted
+
+    cluster.run(work)
+
+
 def test_a_broker_that_sees_a_new_topic_late_is_not_believed_alone(cluster: FakeCluster) -> None:
     """Found by seed 920059: a broker that had been frozen said that a topic of a second ago does not exist."""
     cluster.late = {BROKERS[0]}
