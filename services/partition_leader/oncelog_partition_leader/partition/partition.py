@@ -99,6 +99,8 @@ class LocalPartition:
         self._follower_watermark = log.log_start_offset
         self._session: Session = (-1, 0)
         self._session_has_data = False
+        self._start_seen = 0
+        """The newest log start that `_follow_start` was begun for: on a full disk no message tries it again."""
         self.sync = GroupSync(
             log.sync,
             host.tasks,
@@ -290,6 +292,9 @@ class LocalPartition:
         if committed > self._follower_watermark:
             self._follower_watermark = committed
             self.wake_watchers()
+        if self._told_start > max(self.log.log_start_offset, self._start_seen):
+            self._start_seen = self._told_start
+            self._host.tasks.spawn(self._follow_start(), "log-start")
 
     async def truncate(self, epoch: int, session: int, to: int) -> None:
         """Truncates the log to `to`, unless a newer session began meanwhile. Raises `StorageError`."""
@@ -336,12 +341,23 @@ class LocalPartition:
         async with self.sync.alone:
             with self._host.disk_watch.sync(is_waited_for=self.topic_config.fsync):
                 if self.leadership is None:
-                    start = min(self.told.log_start_offset, self._follower_watermark)
-                    if start > self.log.log_start_offset:
-                        await self.log.advance_log_start(start)
+                    await self.log.advance_log_start(self._told_start)
                 self.log.producers.forget_stable(self.high_watermark)
                 await self.log.apply_retention(now_ms, self.high_watermark)
             self.sync.synced_end = max(self.sync.synced_end, self.log.synced_end_offset)
+
+    @property
+    def _told_start(self) -> int:
+        """The log start that a leader told, as far as this log is committed."""
+        return min(self.told.log_start_offset, self._follower_watermark)
+
+    async def _follow_start(self) -> None:
+        """Takes over a log start at once, also when this replica leads by now: records that were deleted must not come back."""
+        try:
+            await self._advance_start(self._told_start)
+        except StorageError as error:
+            if self.log.failed is not None:
+                self.fail(error)
 
     async def compact(self, now_ms: int, limits: Limits, worker: PassWorker) -> Tally | None:
         """Compacts the log if that is due; returns what was done. Raises `StorageError` and `HelperGoneError`."""
@@ -363,13 +379,16 @@ class LocalPartition:
 
     async def delete_before(self, offset: int) -> int:
         """Makes records below `offset` unreadable; returns the log start. Raises `StorageError`."""
+        await self._advance_start(offset)
+        if self.leadership is not None:
+            self.leadership.log_start_moved()
+        return self.log.log_start_offset
+
+    async def _advance_start(self, offset: int) -> None:
         async with self.sync.alone:
             with self._host.disk_watch.sync(is_waited_for=self.topic_config.fsync):
                 await self.log.advance_log_start(offset)
             self.sync.synced_end = max(self.sync.synced_end, self.log.synced_end_offset)
-        if self.leadership is not None:
-            self.leadership.log_start_moved()
-        return self.log.log_start_offset
 
     # ------------------------------------------------------------ trouble
 

@@ -200,7 +200,10 @@ class AdminService:
     async def delete_records(
         self, request: pb.DeleteRecordsRequest, _payload: Buffer
     ) -> tuple[pb.DeleteRecordsReply, Buffer]:
-        """Raises the log start. Raises `OffsetOutOfRangeError` above the high watermark."""
+        """Raises the log start; answers when the replicas that may lead next know it, or the records would come back with them.
+
+        Raises `OffsetOutOfRangeError` above the high watermark, and `OffsetNotAvailableError` while too few replicas answer.
+        """
         partition = self._replicas.find(PartitionId(request.topic_id, request.partition))
         require_access(partition.topic, TopicOperation.DELETE)
         leadership = partition.require_leadership()
@@ -211,7 +214,10 @@ class AdminService:
             before = self._end_as_first_asked(partition.id, leadership.high_watermark)
         if not 0 <= before <= leadership.high_watermark:
             raise OffsetOutOfRangeError(before_offset=before, high_watermark=leadership.high_watermark)
-        return pb.DeleteRecordsReply(log_start_offset=await partition.delete_before(before)), b""
+        log_start_offset = await partition.delete_before(before)
+        if partition.topic not in INTERNAL_TOPICS:  # an owner copes with a leader that begins lower
+            await leadership.confirm()
+        return pb.DeleteRecordsReply(log_start_offset=log_start_offset), b""
 
     def _end_as_first_asked(self, partition: PartitionId, high_watermark: int) -> int:
         """Resolves -1, the high watermark. Callers other than the SDK may repeat the request: the first answer stays."""

@@ -92,6 +92,28 @@ def test_a_follower_keeps_what_its_leader_told_until_its_log_is_cut() -> None:
         world.run(scenario())
 
 
+def test_a_follower_takes_a_log_start_over_at_once_as_far_as_its_log_is_committed() -> None:
+    """It may lead next, and records that were deleted must not come back then."""
+    with SimWorld(1) as world:
+
+        async def scenario() -> None:
+            log = await PartitionLog.open(world.node("a").disk, DIRECTORY, LogConfig())
+            for _ in range(3):
+                data = batch(-1, -1)
+                log.append_as_leader([(read_header(data), data)], 1, NOW_MS)
+            partition = LocalPartition(
+                cast(Any, FakeHost(world)), PartitionId(TOPIC_ID, 3), "orders", log, TopicConfig()
+            )
+            partition.check_session(2, 1, hello=True)
+            for watermark, told, expected in ((1, 0, 0), (1, 2, 1), (2, 2, 2), (3, 1, 2)):
+                partition.leader_says(watermark, told)
+                await asyncio.sleep(1)
+                assert log.log_start_offset == expected
+            await partition.close(clean=True)
+
+        world.run(scenario())
+
+
 def test_a_follower_without_readers_forgets_the_transactions_that_are_stable() -> None:
     """Each question of a reader does it; where nobody asks, the list would grow by an entry per transaction."""
     with SimWorld(1) as world:

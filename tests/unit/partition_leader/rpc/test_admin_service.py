@@ -40,7 +40,9 @@ class Serving:
             epoch=4,
             high_watermark=2,
             replicas=SimpleNamespace(min_insync_replicas=2, committed=(), followers={}),
+            confirm=self._confirm,
         )
+        self.confirmed = 0
         self.led: dict[PartitionId, Any] = {
             P0: SimpleNamespace(topic="t", require_leadership=lambda: leadership, fail=self.failed.append)
         }
@@ -49,6 +51,9 @@ class Serving:
         for broker_id in range(3):
             place.transport.serve(f"broker-{broker_id}:9092", methods.GET_METADATA, self._metadata)
             place.transport.serve(f"broker-{broker_id}:9092", methods.LIST_OFFSETS, self._offsets)
+
+    async def _confirm(self) -> None:
+        self.confirmed += 1
 
     def _find(self, partition: PartitionId) -> Any:
         if partition not in self.led:
@@ -268,6 +273,7 @@ def test_records_are_deleted_below_the_high_watermark_as_first_asked() -> None:
             return (await serving.service.delete_records(request, b""))[0].log_start_offset
 
         assert await delete(1) == 1
+        assert serving.confirmed == 1, "the replicas that may lead next have heard of it"
         with pytest.raises(errors.OffsetOutOfRangeError):
             await delete(3)
         assert await delete(-1) == 2
