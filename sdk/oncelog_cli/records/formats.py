@@ -40,6 +40,11 @@ def text_of(data: bytes | None) -> str | None:
     return None if data is None else data.decode("utf-8", "backslashreplace")
 
 
+def bytes_of(text: str) -> bytes:
+    """The bytes that were typed or read as this text, also those that are no UTF-8."""
+    return text.encode("utf-8", "surrogateescape")
+
+
 def headers_text(headers: Iterable[tuple[str, bytes | None]]) -> str:
     """`name=value,name=value`."""
     return ",".join(f"{name}={text_of(value) or ''}" for name, value in headers)
@@ -111,10 +116,10 @@ class InputFormat:
             elif last:
                 raise UsageError(f"nothing separates %{last} from %{letter}")
             else:
-                pattern += r"(\d+)" if letter == "p" else "(.*?)"
+                pattern += r"(\d{1,19})" if letter == "p" else "(.*?)"
                 self._fields.append(letter)
             last = letter
-        self._pattern = re.compile(pattern.encode() + b"$", re.DOTALL)
+        self._pattern = re.compile(bytes_of(pattern) + b"$", re.DOTALL)
 
     def fields(self, line: bytes) -> dict[str, bytes]:
         """Letter -> bytes. Raises `UsageError` for a line that does not fit."""
@@ -150,5 +155,5 @@ def headers_of(words: list[str]) -> tuple[tuple[str, bytes], ...]:
         split = re.match(r"([^:=]+)[:=](.*)", word, re.DOTALL)
         if split is None:
             raise UsageError(f"a header is NAME:VALUE; not {word!r}")
-        found.append((split[1], split[2].encode()))
+        found.append((split[1], bytes_of(split[2])))
     return tuple(found)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from oncelog.config import KEY_HASHES
-from oncelog_cli.records.formats import InputFormat, headers_of
+from oncelog_cli.records.formats import InputFormat, bytes_of, headers_of
 from oncelog_cli.terminal.argument_types import UsageError, id_of
 from oncelog_cli.terminal.output import Printer
 from oncelog_cli.terminal.parsing import Commands
@@ -178,18 +178,19 @@ class _Lines:
         found = self._split(line)
         key = found.get("k")
         if key is None and args.key is not None:
-            key = args.key.encode()
+            key = bytes_of(args.key)
         value: bytes | None = found.get("v", b"")
         if args.tombstone and not value:
             value = None
         headers = self._headers
         if found.get("h"):
-            headers += headers_of(found["h"].decode("utf-8", "replace").split(","))
+            headers += headers_of(found["h"].decode("utf-8", "surrogateescape").split(","))
         partition = int(found["p"]) if "p" in found else args.partition
-        return Row(found["t"].decode() if "t" in found else args.topic, partition, key, value, headers)
+        topic = found["t"].decode("utf-8", "backslashreplace") if "t" in found else args.topic
+        return Row(topic, partition, key, value, headers)
 
     def _split(self, line: bytes) -> dict[str, bytes]:
         if not self._args.key_separator:
             return self._format.fields(line)
-        key, separator, value = line.partition(self._args.key_separator.encode())
+        key, separator, value = line.partition(bytes_of(self._args.key_separator))
         return {"k": key, "v": value} if separator else {"v": line}
