@@ -160,6 +160,7 @@ class Consumer(ConsumerBase[K, V]):
         """Per partition where the first record at or after this time (ms since 1970) is; None = there is none.
 
         Precise to the batch: the offset is that of the first record of its batch, so some before the time may come first.
+        Raises `ConfigError` for a time below 0.
         """
         return self._run(self._inner.offsets_for_times(times))
 

@@ -143,7 +143,10 @@ def _time_ms(text: str) -> int:
         raise UsageError(
             f"a time is milliseconds or seconds since 1970, or like 2026-01-31T12:00:00; not {text!r}"
         ) from None
-    return int((when if when.tzinfo else when.replace(tzinfo=datetime.UTC)).timestamp() * 1000)
+    time_ms = int((when if when.tzinfo else when.replace(tzinfo=datetime.UTC)).timestamp() * 1000)
+    if time_ms < 0:
+        raise UsageError(f"a time is not before 1970; {text!r} is")
+    return time_ms
 
 
 def settings_of(pairs: Iterable[str], flag: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from oncelog.client.consume.offsets import as_partition, as_partitions
 from oncelog.client.consume.positions import Positions
 from oncelog.client.routing.offset_lookup import EARLIEST, LATEST, FoundOffset
 from oncelog.core.consume.consumer import Cursor
+from oncelog.core.work.bounds import whole_number
 from oncelog.types import TopicPartition
 
 
@@ -61,8 +62,10 @@ class Seeking:
         """Per partition where the first record at or after this time (ms since 1970) is; None = there is none.
 
         Precise to the batch: the offset is that of the first record of its batch, so some before the time may come first.
+        Raises `ConfigError` for a time below 0.
         """
-        found = await self._positions.list_offsets({as_partition(item): time for item, time in times.items()})
+        wanted = {as_partition(item): whole_number("time", time_ms) for item, time_ms in times.items()}
+        found = await self._positions.list_offsets(wanted)
         return {partition: at if at.offset >= 0 else None for partition, at in found.items()}
 
     async def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:

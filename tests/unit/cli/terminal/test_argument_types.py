@@ -53,6 +53,13 @@ def test_no_place(text: str) -> None:
         place_of(text)
 
 
+@pytest.mark.parametrize("text", ["@1969-12-31T23:59:59.999", "@1969-12-31T23:59:59.998", "@0001-01-01"])
+def test_a_time_before_1970_is_no_end_of_the_log(text: str) -> None:
+    """-1 and -2 ms would ask for the end and the beginning, and `topic trim-prefix` would delete everything."""
+    with pytest.raises(UsageError, match="not before 1970"):
+        place_of(text)
+
+
 @pytest.mark.parametrize("text", ["1", "1000"])
 def test_a_number_has_its_bounds(text: str) -> None:
     assert number_of(1, 1_000)(text) == int(text)

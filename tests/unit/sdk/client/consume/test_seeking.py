@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from oncelog import errors
@@ -45,5 +47,15 @@ def test_offsets_are_told_of_partitions_that_are_not_read(cluster: FakeCluster) 
             assert await consumer.beginning_offsets([P0, P1]) == {P0: 0, P1: 0}
             assert await consumer.end_offsets([P0, P1]) == {P0: 5, P1: 1}
             assert consumer.assignment() == []
+
+    cluster.run(work)
+
+
+@pytest.mark.parametrize("time", [-1, -2, -3, 1 << 63, 1.5, "7", None, True])
+def test_a_time_that_is_none_is_refused_and_asks_for_no_end_of_the_log(cluster: FakeCluster, time: Any) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client, client.consumer() as consumer:
+            with pytest.raises(errors.ConfigError, match="`time` is a whole number from 0"):
+                await consumer.offsets_for_times({P0: time})
 
     cluster.run(work)
