@@ -136,7 +136,10 @@ class Admin(Wrapper[AsyncAdmin]):
         return self._run(self._inner.end_of_epoch(topic, partition, leader_epoch, topic_id))
 
     def delete_records(self, topic: str, partition: int, before_offset: int = -1) -> int:
-        """Deletes records below an offset (-1 = everything committed by now); returns the new log start offset."""
+        """Deletes records below an offset (-1 = everything committed by now); returns the new log start offset.
+
+        Raises `UnknownTopicError`, `OffsetOutOfRangeError` or `ConfigError`.
+        """
         return self._run(self._inner.delete_records(topic, partition, before_offset))
 
     def alter_topic(

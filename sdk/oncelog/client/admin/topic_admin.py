@@ -22,7 +22,9 @@ from oncelog.client.routing.metadata import created_again
 from oncelog.client.routing.offset_lookup import EARLIEST, LATEST, FoundOffset, OffsetLookup
 from oncelog.config import READ_COMMITTED, READ_UNCOMMITTED
 from oncelog.core.names import check_topic_name
-from oncelog.errors import UnknownTopicError
+from oncelog.core.work.bounds import OFFSET_MAX, PARTITION_MAX, whole_number
+from oncelog.errors import ConfigError, UnknownTopicError
+from oncelog.option_checks import is_text
 from oncelog.types import PartitionId
 from oncelog.v1 import partition_pb2 as pb
 from oncelog.wire import methods
@@ -47,13 +49,12 @@ class TopicAdmin(AdminBase):
         Raises `TopicExistsError` unless `if_not_exists`, `InvalidTopicError`, `InvalidPartitionsError`,
         `InvalidReplicationFactorError` or `ConfigError`.
         """
-        entries = [pb.ConfigEntry(name=n, value=v) for n, v in sorted((config or {}).items())]
         request = pb.CreateTopicRequest(
             topic=check_topic_name(name),
-            partitions=partitions,
-            replication_factor=replication_factor,
-            config=entries,
-            timeout_ms=timeout_ms,
+            partitions=_number("partitions", partitions),
+            replication_factor=_number("replication_factor", replication_factor),
+            config=_entries(config),
+            timeout_ms=_number("timeout_ms", timeout_ms),
             if_not_exists=if_not_exists,
             nonce=self._context.nonce(),
         )
@@ -163,7 +164,12 @@ class TopicAdmin(AdminBase):
         return reply.end_offset
 
     async def delete_records(self, topic: str, partition: int, before_offset: int = -1) -> int:
-        """Deletes records below an offset (-1 = everything committed by now); returns the new log start offset."""
+        """Deletes records below an offset (-1 = everything committed by now); returns the new log start offset.
+
+        Raises `UnknownTopicError`, `OffsetOutOfRangeError` or `ConfigError`.
+        """
+        partition = whole_number("partition", partition, 0, PARTITION_MAX)
+        before_offset = whole_number("before_offset", before_offset, -OFFSET_MAX, OFFSET_MAX)
         found = await self._metadata.topic(check_topic_name(topic), self._context.deadline_ms())
         where = PartitionId(found.topic_id, partition)
         if before_offset == -1:  # an offset can be repeated; "the end", asked for again, is another one
@@ -188,14 +194,13 @@ class TopicAdmin(AdminBase):
 
         Raises `UnknownTopicError`, `InvalidTopicError` (one of the cluster's own) or `ConfigError`.
         """
-        entries = [pb.ConfigEntry(name=n, value=v) for n, v in sorted((config or {}).items())]
         return await self._alter(
             pb.AlterTopicRequest(
                 topic=check_topic_name(name),
-                set=entries,
-                unset=list(unset),
+                set=_entries(config),
+                unset=[_option_text("the name of an option", option) for option in unset],
                 validate_only=validate_only,
-                timeout_ms=timeout_ms,
+                timeout_ms=_number("timeout_ms", timeout_ms),
             )
         )
 
@@ -204,10 +209,12 @@ class TopicAdmin(AdminBase):
 
         Raises `UnknownTopicError`, `InvalidTopicError`, `InvalidPartitionsError` or `InvalidReplicationFactorError`.
         """
-        if partitions < 1:
-            raise errors.InvalidPartitionsError("the number of partitions in all, 1 and up", partitions=partitions)
+        total = _number("partitions", partitions)
+        if total < 1:
+            raise errors.InvalidPartitionsError("the number of partitions in all, 1 and up", partitions=total)
+        timeout_ms = _number("timeout_ms", timeout_ms)
         return await self._alter(
-            pb.AlterTopicRequest(topic=check_topic_name(name), partitions=partitions, timeout_ms=timeout_ms)
+            pb.AlterTopicRequest(topic=check_topic_name(name), partitions=total, timeout_ms=timeout_ms)
         )
 
     async def _alter(self, request: pb.AlterTopicRequest) -> AlteredTopic:
@@ -286,6 +293,27 @@ class TopicAdmin(AdminBase):
                 raise
             return pb.DescribePartitionsReply()
         return reply
+
+
+def _entries(config: Mapping[str, str] | None) -> list[pb.ConfigEntry]:
+    """Returns options as they are sent. Raises `ConfigError`."""
+    return [
+        pb.ConfigEntry(
+            name=_option_text("the name of an option", name), value=_option_text(f"the value of {name}", value)
+        )
+        for name, value in (config or {}).items()
+    ]
+
+
+def _option_text(what: str, given: object) -> str:
+    if not is_text(given):
+        raise ConfigError(f"{what} is text that UTF-8 can hold: {{'retention_ms': '60000'}}", given=ascii(given)[:66])
+    return str(given)
+
+
+def _number(name: str, given: object) -> int:
+    """Returns a number that a request can hold; whether it makes sense is the controller's to say. Raises `ConfigError`."""
+    return whole_number(name, given, -PARTITION_MAX, PARTITION_MAX)
 
 
 def topic_of(info: pb.TopicInfo) -> TopicDescription:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 import pytest
 
 from oncelog import errors
+from oncelog.client.admin.admin import Admin
 from oncelog.client.routing.offset_lookup import EARLIEST, LATEST
 from oncelog.types import PartitionId
 from tests.unit.sdk.client.consume.test_following import append
@@ -72,5 +76,35 @@ def test_several_questions_about_offsets_are_asked_at_the_same_time(cluster: Fak
             cluster.create_again()
             with pytest.raises(errors.UnknownTopicError):
                 await client.admin.offsets_of_topics({TOPIC: TOPIC_ID}, *asked)
+
+    cluster.run(work)
+
+
+WRONG: list[Callable[[Admin], Awaitable[Any]]] = [
+    lambda admin: admin.create_topic("new", partitions="3"),  # type: ignore[arg-type]
+    lambda admin: admin.create_topic("new", partitions=1 << 31),
+    lambda admin: admin.create_topic("new", replication_factor=1.5),  # type: ignore[arg-type]
+    lambda admin: admin.create_topic("new", timeout_ms=1 << 31),
+    lambda admin: admin.create_topic("new", config={"retention_ms": 60_000}),  # type: ignore[dict-item]
+    lambda admin: admin.create_topic("new", config={"retention_ms": None}),  # type: ignore[dict-item]
+    lambda admin: admin.alter_topic(TOPIC, config={7: "60000"}),  # type: ignore[dict-item]
+    lambda admin: admin.alter_topic(TOPIC, config={"retention_ms": "\udcff"}),
+    lambda admin: admin.alter_topic(TOPIC, unset=["\udcff"]),
+    lambda admin: admin.add_partitions(TOPIC, "4"),  # type: ignore[arg-type]
+    lambda admin: admin.add_partitions(TOPIC, 1 << 31),
+    lambda admin: admin.delete_records(TOPIC, 1 << 31, 0),
+    lambda admin: admin.delete_records(TOPIC, 0, 1 << 63),
+    lambda admin: admin.delete_records(TOPIC, 0, True),
+]
+
+
+@pytest.mark.parametrize("call", WRONG)
+def test_what_no_request_can_hold_is_refused_by_name(
+    cluster: FakeCluster, call: Callable[[Admin], Awaitable[Any]]
+) -> None:
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            with pytest.raises(errors.ConfigError):
+                await call(client.admin)
 
     cluster.run(work)
