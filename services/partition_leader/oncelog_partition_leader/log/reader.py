@@ -102,7 +102,7 @@ def first_at(segments: Sequence[Segment], timestamp_ms: int, log_start_offset: i
 
 
 def _first_in(segment: Segment, timestamp_ms: int, log_start_offset: int, tag: int) -> tuple[int, int] | None:
-    position = segment.index.position_before_time(timestamp_ms)
+    position = max(segment.index.position_before_time(timestamp_ms), segment.index.position_below(log_start_offset)[1])
     for batch in segment.walk(position, segment.index.size, tag, bodies=False):
         header = batch.header
         if header.is_control or timestamp_of(header) < timestamp_ms or header.next_offset <= log_start_offset:

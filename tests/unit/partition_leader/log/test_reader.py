@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,7 @@ from oncelog.errors import (
 )
 from oncelog_partition_leader.log.partition_log import LogConfig
 from oncelog_partition_leader.log.reader import NoRoomError, first_at, locate, read_batches, scrub_piece, segment_of
-from oncelog_partition_leader.log.segment_file import Segment
+from oncelog_partition_leader.log.segment_file import Located, Segment
 from oncelog_runtime.sim.disk import SimDisk
 from tests.unit.partition_leader.log_helpers import (
     DIRECTORY,
@@ -152,6 +153,26 @@ def test_a_lookup_by_time_finds_nothing_below_the_log_start() -> None:
             write(log, plain(count=4, timestamp_ms=time))
         assert first_at(log._segments, 100, 2, TAG) == (2, 100), "its batch reaches above the log start"
         assert first_at(log._segments, 100, 4, TAG) == (4, 200)
+
+    run(test)
+
+
+def test_a_lookup_by_time_passes_over_what_was_deleted_without_reading_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker serves nothing else meanwhile, and the deleted part of a segment may be a gigabyte."""
+    begun: list[int] = []
+    walk = Segment.walk
+
+    def watched(segment: Segment, position: int, end: int, tag: int, *, bodies: bool) -> Iterator[Located]:
+        begun.append(position)
+        return walk(segment, position, end, tag, bodies=bodies)
+
+    async def test(disk: SimDisk) -> None:
+        log = await open_log(disk, replace(SMALL, segment_bytes=1 << 20))
+        for _ in range(50):
+            write(log, plain(timestamp_ms=100))
+        monkeypatch.setattr(Segment, "walk", watched)
+        assert first_at(log._segments, 0, 48, TAG) == (48, 100)
+        assert begun[0] > log.size_bytes * 0.9
 
     run(test)
 
