@@ -70,6 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     style = "text"
+    if sys.stdin is None:  # it was closed before this program began
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - it lasts as long as the process
     try:
         args = build_parser(defaults_for(words, os.environ)).parse_args(words)
         style = args.format

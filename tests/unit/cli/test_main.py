@@ -101,6 +101,15 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_a_standard_input_that_is_closed_is_an_empty_one() -> None:
+    """As `oncelog ... <&-`, and as some programs start others."""
+    code = "from oncelog_cli.main import main; import sys; main(['completion', 'bash']); sys.exit(sys.stdin.isatty())"
+    done = subprocess.run(
+        ["sh", "-c", f'{sys.executable} -c "{code}" <&-'], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_help_loads_neither_grpc_nor_arrow() -> None:
     code = (
         "import sys; from oncelog_cli.main import build_parser; build_parser();"
