@@ -19,6 +19,7 @@ from typing import Final, TextIO
 Row = Mapping[str, object]
 FORMATS: Final = ("text", "json", "yaml", "wide")
 _SAFE: Final = 1 << 53
+_YEAR_10000_MS: Final = 253_402_300_800_000
 _MOMENTS: Final = ("timestamp_ms", "since_ms", "committed_ms")
 _PLAIN: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./ -]*[A-Za-z0-9_]|[A-Za-z_]")
 _NOT_PLAIN: Final = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf"))
@@ -102,9 +103,11 @@ def _shown(name: str, value: object) -> str:
 
 
 def moment(ms: int) -> str:
-    """UTC, to the millisecond; `-` for 0 and below: not known."""
+    """UTC, to the millisecond; `-` for 0 and below: not known. A later time than calendars have is a number."""
     if ms <= 0:
         return "-"
+    if ms >= _YEAR_10000_MS:
+        return f"{ms}ms"
     return datetime.datetime.fromtimestamp(ms / 1000, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 

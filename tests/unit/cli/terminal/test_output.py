@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oncelog_cli.terminal.output import FORMATS, Printer, as_json, as_yaml, table
+from oncelog_cli.terminal.output import FORMATS, Printer, as_json, as_yaml, moment, table
 
 ROWS = [{"topic": "a", "leader": None, "isr": (0, 2), "size": 5}, {"topic": "b\n\x1b[1m", "leader": 1, "isr": ()}]
 SCALARS = st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False)
@@ -75,3 +75,11 @@ def test_a_stream_of_yaml_documents_is_separated() -> None:
 def test_there_is_a_table_without_rows() -> None:
     assert table([], ("a_b",)) == "A-B"
     assert set(FORMATS) == {"text", "json", "yaml", "wide"}
+
+
+def test_a_time_that_no_calendar_has_is_a_number() -> None:
+    """`oncelog log dump` of a waiting log shows such times: those of records that are delivered."""
+    assert moment(253_402_300_800_000 - 1_000) == "9999-12-31T23:59:59.000Z"
+    assert moment(253_402_300_800_000) == "253402300800000ms"
+    shown = table([{"timestamp_ms": (1 << 63) // 1000 - 1}], ["timestamp_ms"])
+    assert shown.split() == ["TIMESTAMP", "9223372036854774ms"]
