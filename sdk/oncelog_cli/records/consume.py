@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from oncelog.errors import OffsetOutOfRangeError, UnknownTopicError
 from oncelog.types import TopicPartition
 from oncelog_cli.records.formats import OutputFormat, text_of
-from oncelog_cli.terminal.argument_types import Place, UsageError, id_of, matching, place_of
+from oncelog_cli.terminal.argument_types import Place, UsageError, id_of, matching, number_of, place_of
 from oncelog_cli.terminal.output import Printer
 from oncelog_cli.terminal.parsing import Commands
 from oncelog_cli.terminal.progress import reporting
@@ -77,7 +77,9 @@ def add_parser(commands: Commands) -> None:
     consume.add_argument("--regex", "-r", action="store_true", help="the names are regular expressions")
     consume.add_argument("--offset", "-o", "--from", dest="start", metavar="PLACE", help="default start")
     consume.add_argument("--partition", "-p", type=id_of, action="append", help="may be repeated; default: all")
-    consume.add_argument("--num", "-n", "--max-records", type=int, default=0, help="stop after this many; 0 = never")
+    consume.add_argument(
+        "--num", "-n", "--max-records", type=number_of(0), default=0, help="stop after this many; 0 = never"
+    )
     consume.add_argument("--until-end", action="store_true", help="stop at the end as it is now")
     consume.add_argument("--line-format", "-f", metavar="FORMAT", help="how a record is printed")
     consume.add_argument("--group", "-g", help="begin where this group stands, and commit what was printed")

@@ -194,3 +194,10 @@ def test_records_are_read_in_the_rack(capsys: pytest.CaptureFixture[str]) -> Non
     cluster.run(work)
     assert capsys.readouterr().out == "a\n"
     assert {address for address, method, _ in cluster.calls if method.endswith(".Fetch")} == {BROKERS[1]}
+
+
+def test_a_number_of_records_below_0_is_a_mistake_and_not_an_empty_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["consume", "orders", "--num", "-1"])
+    assert ended.value.code == 2
+    assert "'-1' is not a whole number from 0" in capsys.readouterr().err
