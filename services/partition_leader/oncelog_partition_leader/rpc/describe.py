@@ -89,6 +89,7 @@ async def count_records(log: PartitionLog, start: int, end: int, bytes_max: int 
         count, after = _count(log, data, offset)
         records, read, offset = records + count, read + len(data), after
         await asyncio.sleep(0)
+        offset = min(max(offset, log.log_start_offset), end)  # more may have been deleted meanwhile
     return records, offset
 
 

@@ -55,6 +55,21 @@ def test_of_participants_only_the_winners_are_counted() -> None:
     run(test)
 
 
+def test_records_that_are_deleted_while_they_are_counted_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oncelog_partition_leader.rpc.describe._PIECE_BYTES", 1)
+
+    async def test(disk: SimDisk) -> None:
+        log = await filled(disk, plain(count=2), plain(count=2), plain(count=2), plain(count=2))
+
+        async def others_run(_seconds: float) -> None:
+            log._point.log_start_offset = 6  # as `advance_log_start` does, when it has waited for the disk
+
+        monkeypatch.setattr("oncelog_partition_leader.rpc.describe.asyncio", SimpleNamespace(sleep=others_run))
+        assert await counted(log) == (2 + 2, 8)
+
+    run(test)
+
+
 @pytest.mark.parametrize(("start", "records"), [(-5, 6), (0, 6), (2, 4), (3, 3), (5, 1), (6, 0), (99, 0)])
 def test_the_count_begins_at_any_offset_also_inside_of_a_batch(start: int, records: int) -> None:
     async def test(disk: SimDisk) -> None:
