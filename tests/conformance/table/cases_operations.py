@@ -35,6 +35,10 @@ def _deleted(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/cluster/test_deleted_topics.py::{name}" for name in names))
 
 
+def _trimmed(title: str, *names: str) -> Case:
+    return Case(title, tuple(f"conformance/replication/test_log_starts.py::{name}" for name in names))
+
+
 def _restored(title: str, *names: str) -> Case:
     return Case(title, tuple(f"conformance/cluster/test_restored_etcd.py::{name}" for name in names))
 
@@ -354,6 +358,11 @@ OPERATIONS: Final[dict[str, Case]] = {
     "deleted 2": _deleted(
         "a topic that is only absent is not served, and loses nothing",
         "test_a_topic_whose_keys_are_gone_is_not_served_and_its_logs_stay",
+    ),
+    "trimmed 1": _trimmed(
+        "records that were deleted stay deleted, whoever leads next",
+        "test_records_that_were_deleted_do_not_come_back_with_the_next_leader",
+        "test_a_deletion_of_which_the_followers_have_not_heard_is_not_answered",
     ),
     "restore 1": _restored(
         "a restored etcd is noticed, with and without a bump of its revision, by running and by restarted brokers",
