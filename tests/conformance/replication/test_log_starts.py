@@ -30,3 +30,31 @@ async def test_a_deletion_of_which_the_followers_have_not_heard_is_not_answered(
     request = pa.DeleteRecordsRequest(topic_id=place.topic_id, partition=0, before_offset=1)
     with pytest.raises((errors.OffsetNotAvailableError, errors.NotLeaderError)):
         await s.call(s.leader(place), methods.DELETE_RECORDS, request)
+
+
+async def test_a_deletion_is_answered_when_each_follower_that_may_lead_next_has_heard_of_it(s: Script) -> None:
+    """One of two is enough to know who leads, and the other one was elected."""
+    place = await s.place()
+    await s.write(place, await s.producer(), "a", "b", "c")
+    leader = s.leader(place)
+    s.cut(leader, s.followers(place)[0])
+    request = pa.DeleteRecordsRequest(topic_id=place.topic_id, partition=0, before_offset=1)
+    with pytest.raises((errors.OffsetNotAvailableError, errors.NotLeaderError)):
+        await s.call(leader, methods.DELETE_RECORDS, request)
+
+
+async def test_a_session_that_begins_has_not_told_what_was_deleted(s: Script) -> None:
+    """Its first message says nothing of the log start, and was taken for the answer."""
+    place = await s.place()
+    await s.write(place, await s.producer(), "a", "b", "c")
+    leader = s.leader(place)
+
+    def brings_data(request: pa.ReplicateRequest, _payload: object) -> bool:
+        return any(item.topic_id == place.topic_id and not item.hello for item in request.partitions)
+
+    for follower in s.followers(place):
+        s.hold(methods.REPLICATE, source=leader, target=follower, match=brings_data)
+    request = pa.DeleteRecordsRequest(topic_id=place.topic_id, partition=0, before_offset=1)
+    for _ in range(6):
+        with pytest.raises((errors.OffsetNotAvailableError, errors.NotLeaderError)):
+            await s.call(leader, methods.DELETE_RECORDS, request)

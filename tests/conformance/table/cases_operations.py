@@ -363,6 +363,8 @@ OPERATIONS: Final[dict[str, Case]] = {
         "records that were deleted stay deleted, whoever leads next",
         "test_records_that_were_deleted_do_not_come_back_with_the_next_leader",
         "test_a_deletion_of_which_the_followers_have_not_heard_is_not_answered",
+        "test_a_deletion_is_answered_when_each_follower_that_may_lead_next_has_heard_of_it",
+        "test_a_session_that_begins_has_not_told_what_was_deleted",
     ),
     "restore 1": _restored(
         "a restored etcd is noticed, with and without a bump of its revision, by running and by restarted brokers",

@@ -13,7 +13,7 @@ PLANTS = [
     without(
         "unconfirmed-end",
         "a leader tells the end of the log only when nobody else can have led since it was asked",
-        edit(Confirming, "ask", ("if self._confirmed() >= number:", "if True:")),
+        edit(Confirming, "ask", ("if self._confirmed(all_electable=all_electable) >= number:", "if True:")),
         "conformance/replication/test_ends_of_logs.py::test_a_leader_that_stood_still_tells_no_old_end_when_it_wakes",
         "conformance/replication/test_ends_of_logs.py::test_a_leader_that_is_cut_off_from_everybody_tells_no_end",
         "conformance/replication/test_ends_of_logs.py::test_a_follower_that_is_back_without_the_old_leaders_knowledge_confirms_nothing_for_another",

@@ -138,6 +138,7 @@ class Positions:
             committed, where = at.get(cursor.partition), self._reset_to(cursor)
             if committed is not None:
                 cursor.found(committed.offset, committed.leader_epoch)
+                cursor.begins_at_first = committed.offset == 0  # also where 0 has been deleted
             elif where is None:
                 self._failures.append(([cursor], _seek_first(cursor)))
             else:

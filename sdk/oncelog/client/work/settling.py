@@ -357,7 +357,7 @@ class Settler:
 
     def _not_ours(self, word: _Word) -> None:
         word.held.is_touched = False
-        if word.said.verdict is not Verdict.TOUCH or not word.held.is_doubtful:
+        if word.said.verdict is not Verdict.TOUCH or not word.held.may_be_settled:
             word.held.moves(MessageIncident.TAKEN_AWAY)  # else its caller may say it again, and learns if it is done
         self._over(word.held)
         word.ended(_not_owner(word.held.place))

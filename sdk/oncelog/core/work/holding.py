@@ -67,6 +67,11 @@ class Held:
         """Nothing has been said about it yet, and it was not lost."""
         return self.state in (MessageState.WAITING, MessageState.HELD)
 
+    @property
+    def may_be_settled(self) -> bool:
+        """It was acknowledged or rejected, or is being settled: that the broker no longer has it for this worker may be why."""
+        return self.is_doubtful or self.state is MessageState.SETTLING
+
 
 class Holding:
     """See the module. `add`, `remove` and `passed` tell the broker to whose account each record goes."""

@@ -246,14 +246,16 @@ class Leadership:
         self.confirming.end(ended)
         self._carry_out([Fail(command, ended) for command in self.queue.drain()])
 
-    async def confirm(self) -> None:
+    async def confirm(self, *, all_electable: bool = False) -> None:
         """Returns when no other leader can have acknowledged a record before this was called.
+
+        `all_electable`: when all replicas that may be elected, and run, have also taken a message of since.
 
         Raises `NotLeaderError`, or `OffsetNotAvailableError` after `CONFIRM_MS`.
         """
         if self.ended is not None:
             raise self.ended
-        waiter = self.confirming.ask(self._host.clock.monotonic_ms())
+        waiter = self.confirming.ask(self._host.clock.monotonic_ms(), all_electable=all_electable)
         if waiter is not None:
             self._host.waits(self)
             self._carry_out([SendToFollowers()])

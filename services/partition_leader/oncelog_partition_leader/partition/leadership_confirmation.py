@@ -12,6 +12,8 @@ from oncelog_partition_leader.core.replication.waiters import Waiters
 
 CONFIRM_MS = 1_000
 """The longest wait of a caller. A dead follower is known to be gone, or leaves the ISR, soon after."""
+_ANYBODY = 1
+"""The minimum in sync with which a single replica that has not heard could lead."""
 
 
 class Confirming:
@@ -22,6 +24,7 @@ class Confirming:
         self._gone = gone
         self._questions = Confirmations(replicas.followers)
         self._waiters: Waiters[asyncio.Future[None]] = Waiters()
+        self._for_electable: Waiters[asyncio.Future[None]] = Waiters()
 
     @property
     def asked(self) -> int:
@@ -31,15 +34,20 @@ class Confirming:
     @property
     def is_waiting(self) -> bool:
         """True while callers wait."""
-        return len(self._waiters) > 0
+        return len(self._waiters) + len(self._for_electable) > 0
 
-    def ask(self, now_ms: int) -> asyncio.Future[None] | None:
-        """Asks a question; returns the future to await, or None when it is confirmed without any follower."""
+    def ask(self, now_ms: int, *, all_electable: bool = False) -> asyncio.Future[None] | None:
+        """Asks a question; returns the future to await, or None when it is confirmed without any follower.
+
+        `all_electable`: it is confirmed when every replica that may be elected, and runs, has taken a message since, with what
+        that says; otherwise when no other leader can have acknowledged anything.
+        """
         number = self._questions.ask()
-        if self._confirmed() >= number:
+        if self._confirmed(all_electable=all_electable) >= number:
             return None
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.add(number, now_ms + CONFIRM_MS, waiter)
+        waiters = self._for_electable if all_electable else self._waiters
+        waiters.add(number, now_ms + CONFIRM_MS, waiter)
         return waiter
 
     def announce(self) -> None:
@@ -49,34 +57,35 @@ class Confirming:
     def answered(self, broker_id: int, number: int) -> None:
         """Notes that a follower has accepted a message of this epoch, sent after question `number`."""
         self._questions.answered(broker_id, number)
-        if len(self._waiters):
-            self.look()
+        self.look()
 
     def look(self) -> None:
         """Checks again, since the ISR, the minimum or the registrations may have changed."""
-        if len(self._waiters):
-            for waiter in self._waiters.advance(self._confirmed()):
-                if not waiter.done():
-                    waiter.set_result(None)
+        for waiters in (self._waiters, self._for_electable):
+            if len(waiters):
+                for waiter in waiters.advance(self._confirmed(all_electable=waiters is self._for_electable)):
+                    if not waiter.done():
+                        waiter.set_result(None)
 
     def expire(self, now_ms: int) -> None:
         """Refuses the callers that have waited too long."""
-        if not len(self._waiters):
+        if not self.is_waiting:
             return
         self.look()
         self._fail(
-            self._waiters.expire(now_ms),
+            [*self._waiters.expire(now_ms), *self._for_electable.expire(now_ms)],
             OffsetNotAvailableError("too few replicas confirm that this broker still leads; try again"),
         )
 
     def end(self, error: OncelogError) -> None:
         """Refuses all callers, since the leadership has ended."""
-        self._fail(self._waiters.drain(), error)
+        self._fail([*self._waiters.drain(), *self._for_electable.drain()], error)
 
-    def _confirmed(self) -> int:
+    def _confirmed(self, *, all_electable: bool) -> int:
         replicas = self._replicas
+        minimum = _ANYBODY if all_electable else replicas.min_insync_replicas
         electable = {ref.broker_id for ref in (*replicas.maximal(), *replicas.eligible) if ref != replicas.me}
-        return self._questions.confirmed(electable, replicas.min_insync_replicas, self._gone(replicas.followers))
+        return self._questions.confirmed(electable, minimum, self._gone(replicas.followers))
 
     @staticmethod
     def _fail(waiters: list[asyncio.Future[None]], error: OncelogError) -> None:

@@ -36,7 +36,7 @@ from oncelog_partition_leader.log.topic_config import TopicConfig
 from oncelog_partition_leader.partition.leadership import Host, Leadership, PartitionName
 from oncelog_partition_leader.partition.leadership_effects import EffectHost, LeadershipEffects
 from oncelog_partition_leader.partition.long_poll import Watcher
-from oncelog_runtime.metadata.cluster_keys import Partition
+from oncelog_runtime.metadata.cluster_keys import INTERNAL_TOPICS, Partition
 from oncelog_runtime.process.tasks import TaskOwner
 from oncelog_runtime.serving.signpost import Signpost
 
@@ -99,8 +99,7 @@ class LocalPartition:
         self._follower_watermark = log.log_start_offset
         self._session: Session = (-1, 0)
         self._session_has_data = False
-        self._start_seen = 0
-        """The newest log start that `_follow_start` was begun for: on a full disk no message tries it again."""
+        self._start_seen = 0  # `_follow_start` was begun for it: on a full disk no message tries it again
         self.sync = GroupSync(
             log.sync,
             host.tasks,
@@ -292,7 +291,7 @@ class LocalPartition:
         if committed > self._follower_watermark:
             self._follower_watermark = committed
             self.wake_watchers()
-        if self._told_start > max(self.log.log_start_offset, self._start_seen):
+        if self._told_start > max(self.log.log_start_offset, self._start_seen) and self.topic not in INTERNAL_TOPICS:
             self._start_seen = self._told_start
             self._host.tasks.spawn(self._follow_start(), "log-start")
 
@@ -355,7 +354,9 @@ class LocalPartition:
         """Takes over a log start at once, also when this replica leads by now: records that were deleted must not come back."""
         try:
             await self._advance_start(self._told_start)
-        except StorageError as error:
+        except (
+            OncelogError
+        ) as error:  # a full disk, or a log that was cut meanwhile: the next look at retention goes on
             if self.log.failed is not None:
                 self.fail(error)
 

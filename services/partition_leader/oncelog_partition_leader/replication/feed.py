@@ -106,7 +106,7 @@ class Feed:
         else:
             assert session.snapshot is not None, "a reset carries its snapshot"
             item.reset, item.base_offset, bulk = True, question.at, session.snapshot
-        session.asked(leadership.confirming.asked)
+        session.asked()
         return bulk
 
     async def prepare_reset(self) -> None:

@@ -216,7 +216,7 @@ class AdminService:
             raise OffsetOutOfRangeError(before_offset=before, high_watermark=leadership.high_watermark)
         log_start_offset = await partition.delete_before(before)
         if partition.topic not in INTERNAL_TOPICS:  # an owner copes with a leader that begins lower
-            await leadership.confirm()
+            await leadership.confirm(all_electable=True)
         return pb.DeleteRecordsReply(log_start_offset=log_start_offset), b""
 
     def _end_as_first_asked(self, partition: PartitionId, high_watermark: int) -> int:

@@ -146,3 +146,20 @@ def test_the_end_of_the_leadership_answers_everybody_who_has_not_gone() -> None:
         place.confirming.answered(B.broker_id, 9)
 
     run(scenario)
+
+
+def test_everybody_who_may_be_elected_has_to_hear_what_must_outlive_the_leader() -> None:
+    """Whether it leads is certain before: with a minimum of two the third one alone could acknowledge nothing."""
+
+    async def scenario() -> None:
+        place = Place(ME, B, C)
+        leads = place.ask()
+        heard = place.confirming.ask(0, all_electable=True)
+        assert heard is not None
+        place.confirming.answered(B.broker_id, place.confirming.asked)
+        assert (leads.done(), heard.done(), place.confirming.is_waiting) == (True, False, True)
+        place.confirming.answered(C.broker_id, place.confirming.asked)
+        await heard
+        assert not place.confirming.is_waiting
+
+    run(scenario)

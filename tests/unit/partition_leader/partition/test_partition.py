@@ -136,3 +136,24 @@ def test_a_follower_without_readers_forgets_the_transactions_that_are_stable() -
             await partition.close(clean=True)
 
         world.run(scenario())
+
+
+def test_a_log_start_that_a_cut_has_overtaken_waits_for_the_log_to_grow_again() -> None:
+    with SimWorld(1) as world:
+
+        async def scenario() -> None:
+            log = await PartitionLog.open(world.node("a").disk, DIRECTORY, LogConfig())
+            write(log, *(batch(-1, -1) for _ in range(3)))
+            host, bugs = FakeHost(world), list[BaseException]()
+            host.tasks = TaskOwner(bugs.append)
+            partition = LocalPartition(cast(Any, host), PartitionId(TOPIC_ID, 3), "orders", log, TopicConfig())
+            partition.check_session(2, 1, hello=True)
+            async with partition.sync.alone:
+                partition.leader_says(3, 3)
+                await asyncio.sleep(0)
+                await log.truncate_to(1)
+            await asyncio.sleep(1)
+            assert (log.log_start_offset, partition.failed, bugs) == (0, None, [])
+            await partition.close(clean=True)
+
+        world.run(scenario())

@@ -45,7 +45,7 @@ async def streaming(disk: SimDisk, next_offset: int, log_start: int) -> Feed:
     leadership.told = begun
     feed = Feed(leadership, FOLLOWER)
     feed.session.begin(1)
-    feed.session.asked(0)
+    feed.session.asked()
     feed.session.apply(Stream(next_offset))
     return feed
 
@@ -106,7 +106,7 @@ def test_a_cut_and_a_reset_say_where() -> None:
     async def asked(disk: SimDisk) -> None:
         feed = await streaming(disk, 3, 0)
         feed.session.over()
-        feed.session.asked(0)
+        feed.session.asked()
         feed.session.apply(Truncate(2))
         item, _ = feed.item(ROOM_BYTES)
         assert (item.truncate_to, item.hello, item.reset) == (2, False, False)
@@ -125,7 +125,7 @@ def test_an_answer_in_the_stream_acknowledges_and_one_to_a_question_decides() ->
         feed.answered(pb.ReplicatePartitionReply(log_end_offset=2, synced_end_offset=1))
         assert feed.leadership.told == [(FOLLOWER, 1, 2, 1)]  # type: ignore[attr-defined]
         feed.session.over()
-        feed.session.asked(0)
+        feed.session.asked()
         feed.answered(pb.ReplicatePartitionReply(log_end_offset=9, last_epoch=1, last_epoch_start=0))
         assert (feed.session.state, feed.session.to) == (SessionState.TRUNCATE, 3)
         assert len(feed.leadership.told) == 1, "nothing is acknowledged before the stream"  # type: ignore[attr-defined]

@@ -52,7 +52,8 @@ class Serving:
             place.transport.serve(f"broker-{broker_id}:9092", methods.GET_METADATA, self._metadata)
             place.transport.serve(f"broker-{broker_id}:9092", methods.LIST_OFFSETS, self._offsets)
 
-    async def _confirm(self) -> None:
+    async def _confirm(self, *, all_electable: bool) -> None:
+        assert all_electable, "one that has not heard would show the records again"
         self.confirmed += 1
 
     def _find(self, partition: PartitionId) -> Any:

@@ -87,7 +87,6 @@ class GroupReading:
         self._member: GroupMember | None = None
         self._late = LateTopics(context, self._look_up, self._owned, fetcher.wake)
         self._lost: list[TopicPartition] = []
-        self._is_telling_lost = False
         self._work: asyncio.Task[None] | None = None
         self._telling: object | None = None  # the callback that runs
 
@@ -106,7 +105,7 @@ class GroupReading:
 
     def check_not_lost(self) -> None:
         """Raises `UnknownMemberError` for a caller who does not know of a loss yet. Rule 3."""
-        if self._lost or self._is_telling_lost:
+        if self._lost:
             raise errors.UnknownMemberError(
                 "partitions were lost since the last read: another member of the group may have gone on with them, and nothing"
                 " was committed; read on"
@@ -198,6 +197,7 @@ class GroupReading:
         finally:
             giving.cancel()  # only when it is not waited for any more; else it has ended
             self._work = self._member = None
+            self._lost = []  # the caller ends its reading, and knows that it gives all of it back
             self._following.is_by_group = False
             self._remove(member.membership.owned)
             try:
@@ -322,19 +322,18 @@ class GroupReading:
     def _stop_reading(self, lost: Partitions) -> None:
         """Rule 3."""
         self._remove(lost)
+        if self._member is None:
+            return  # it leaves
         self._lost += lost.values()
         _log.warning("partitions were lost: another member of the group may read them; %d of them", len(lost))
         self._fetcher.wake()
 
     async def _tell_lost(self) -> None:
-        lost, self._lost = self._lost, []
-        if not lost:
-            return
-        self._is_telling_lost = True
-        try:
-            await self._tell(self._callbacks.on_lost or self._callbacks.on_revoked, lost)
-        finally:
-            self._is_telling_lost = False
+        if lost := [*self._lost]:
+            try:
+                await self._tell(self._callbacks.on_lost or self._callbacks.on_revoked, lost)
+            finally:
+                del self._lost[: len(lost)]
 
     async def _tell(self, callback: OnPartitions | None, partitions: list[TopicPartition]) -> None:
         if callback is None:

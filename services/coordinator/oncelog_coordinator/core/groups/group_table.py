@@ -11,7 +11,7 @@ Rule 4: an assignment is computed only from metadata as new as that of the one b
         the cluster lags behind takes no topic from its readers.
 Rule 5: a partition that comes while a group reads its topic, or with a topic that comes, begins for the group at its first
         record, whatever a client does where there is no offset: none of its records is passed over
-        (docs/decisions/0033-topics-that-change.md).
+        (docs/decisions/0033-topics-that-change.md). Of thousands that come at once only as many as one append takes.
 Rule 6: a group is looked at when something of it may have changed with time, and not before: nothing here is asked again and
         again while it waits for something else (an offset that is used, newer topics).
 """

@@ -15,8 +15,10 @@ Membership, assignment and heartbeats belong to `core/groups`; it says by `Membe
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Protocol
 
 from oncelog.core.names import TOPIC_NAMES, is_partition_id, is_topic_name
@@ -318,9 +320,11 @@ class OffsetTable:
         group = self.groups.get(group_id, Group())
         held = {item.value.id for pending in group.pending.values() for item in pending.offsets} | group.offsets.keys()
         values = [OffsetValue(p.topic_id, name, p.partition, 0) for p, name in partitions.items() if p not in held]
+        sizes = accumulate(offset_bytes(group_id, value) for value in values)
+        room = bisect_right([*sizes], self.limits.max_offsets_bytes)
         return tuple(
             CommittedOffset(group_id, value, order, committed_ms=now_ms)
-            for order, value in enumerate(values[: self.limits.max_offsets_per_commit], self._next_order)
+            for order, value in enumerate(values[: min(room, self.limits.max_offsets_per_commit)], self._next_order)
         )
 
     def used_ms(self, group_id: str) -> int | None:

@@ -114,7 +114,7 @@ class ReplicationSession:
         """The offset from which the next message of the stream sends."""
         self.sent_watermark = _NOTHING_SENT
         self.sent_question = 0
-        """The newest question (`Confirming.asked`) that a message of this session took along."""
+        """The newest question (`Confirming.asked`) that a message of this session's stream took along."""
         self.to = 0
         """The offset of the truncation or the reset that comes next."""
         self.snapshot: bytes | None = None
@@ -142,10 +142,11 @@ class ReplicationSession:
         assert self.state is SessionState.HELLO, "a session begins with its hello"
         self.number = number
 
-    def asked(self, question: int) -> None:
-        """Notes that the question was sent."""
+    def asked(self) -> None:
+        """Notes that a question of the session was sent. A question to the leader goes with the stream: only its messages say
+        what the follower takes over.
+        """
         self._move(SessionState.ASKED)
-        self.sent_question = question
 
     def streamed(self, next_offset: int, high_watermark: int, question: int) -> None:
         """Notes a message of the stream, with everything below `next_offset`."""

@@ -19,7 +19,7 @@ from oncelog_coordinator.core.offsets.offset_commands import (
     Member,
     SendOffsets,
 )
-from oncelog_coordinator.core.offsets.offset_records import OffsetValue
+from oncelog_coordinator.core.offsets.offset_records import OffsetValue, offset_bytes
 from oncelog_coordinator.core.offsets.offset_table import AnyMember, OffsetTable
 from oncelog_coordinator.core.transactions.commands import Tick, TxnName
 from tests.unit.coordinator.compacted import last_of_each_key
@@ -349,3 +349,10 @@ def test_a_deleted_group_still_knows_which_transactions_have_ended() -> None:
 def test_a_group_that_nobody_used_has_no_offsets() -> None:
     table = Offsets().table
     assert (table.committed_of("nobody"), table.pending_of("nobody")) == ((), ())
+
+
+def test_a_group_begins_with_as_many_partitions_as_one_append_takes() -> None:
+    partitions = {PartitionId(TOPIC, number): "orders" for number in range(10)}
+    size = offset_bytes("g", OffsetValue(TOPIC, "orders", 0, 0))
+    for limits in (Limits(max_offsets_bytes=3 * size + 1), Limits(max_offsets_per_commit=3)):
+        assert len(OffsetTable(limits).begun("g", partitions, 0)) == 3

@@ -29,11 +29,11 @@ def session(state: SessionState) -> ReplicationSession:
     made = ReplicationSession()
     paths: dict[SessionState, tuple[Callable[[], None], ...]] = {
         S.HELLO: (),
-        S.ASKED: (lambda: made.asked(0),),
-        S.TRUNCATE: (lambda: made.asked(0), lambda: made.apply(Truncate(4))),
-        S.PREPARE: (lambda: made.asked(0), lambda: made.apply(Reset(3))),
-        S.RESET: (lambda: made.asked(0), lambda: made.apply(Reset(3)), lambda: made.prepared(1, 4, SNAPSHOT)),
-        S.STREAM: (lambda: made.asked(0), lambda: made.apply(Stream(4))),
+        S.ASKED: (lambda: made.asked(),),
+        S.TRUNCATE: (lambda: made.asked(), lambda: made.apply(Truncate(4))),
+        S.PREPARE: (lambda: made.asked(), lambda: made.apply(Reset(3))),
+        S.RESET: (lambda: made.asked(), lambda: made.apply(Reset(3)), lambda: made.prepared(1, 4, SNAPSHOT)),
+        S.STREAM: (lambda: made.asked(), lambda: made.apply(Stream(4))),
     }
     made.begin(1)
     for step in paths[state]:
@@ -43,7 +43,7 @@ def session(state: SessionState) -> ReplicationSession:
 
 
 STEPS: dict[str, Callable[[ReplicationSession], None]] = {
-    "asked": lambda s: s.asked(0),
+    "asked": lambda s: s.asked(),
     "stream": lambda s: s.apply(Stream(0)),
     "cut": lambda s: s.apply(Truncate(0)),
     "reset": lambda s: s.apply(Reset(0)),
@@ -159,7 +159,7 @@ def test_an_answer_to_a_hello_is_judged_by_leader_epochs(told: FollowerEnd, step
 
 def test_after_its_reset_a_follower_streams_from_there_whatever_was_deleted_since() -> None:
     at = session(S.RESET)
-    at.asked(0)
+    at.asked()
     told = FollowerEnd(4, -1, 4)
     assert isinstance(at.decide(told, end_of_epoch, 6, 10), Stream)
     assert isinstance(at.decide(told._replace(log_end_offset=3), end_of_epoch, 6, 10), Reset), "not where it was asked"
@@ -246,10 +246,10 @@ def test_a_later_session_has_told_no_watermark_and_keeps_no_snapshot() -> None:
     at = session(S.STREAM)
     at.streamed(9, 8, 0)
     at.over()
-    at.asked(0)
+    at.asked()
     at.apply(Stream(9))
     assert at.sent_watermark == -1
     at = session(S.RESET)
-    at.asked(0)
+    at.asked()
     at.apply(Truncate(2))
     assert at.snapshot is None, "a cut carries no snapshot, and its answer is not that to a reset"

@@ -9,7 +9,7 @@ import pytest
 
 from oncelog import errors
 from oncelog.client.consume.fetched_records import Records
-from oncelog.types import TopicPartition
+from oncelog.types import PartitionId, TopicPartition
 from oncelog.v1 import coordinator_pb2 as co
 from tests.unit.sdk.client.consume.grouped import group_of
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC_ID, FakeCluster
@@ -231,6 +231,21 @@ def test_a_committed_offset_goes_before_the_option_until_it_is_out_of_range(clus
                 assert await consumer.getone() is not None
                 consumer.pause(P0)
                 assert values(await consumer.getmany()) == [b"x"]
+
+    cluster.run(work)
+
+
+def test_a_group_that_begins_with_its_topic_goes_on_with_the_first_record_that_is_left(cluster: FakeCluster) -> None:
+    """Offset 0 is committed for it when the topic comes; the end is where a group begins that was not there before."""
+
+    async def work(_: FakeCluster) -> None:
+        async with cluster.client() as client:
+            async with group_of(client) as consumer:
+                await consumer.commit({P0: 0})
+            cluster.logs[PartitionId(TOPIC_ID, 0)].start = 3
+            async with client.consumer(group_id="g", auto_offset_reset="latest") as consumer:
+                await consumer.assign([P0])
+                assert values(await consumer.getmany(timeout_ms=2_000)) == [b"3", b"4"]
 
     cluster.run(work)
 

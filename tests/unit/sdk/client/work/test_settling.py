@@ -588,6 +588,37 @@ def test_no_touch_waits_for_an_acknowledgement(cluster: FakeCluster, channels: F
     assert channels.settled() == [*range(7)]
 
 
+def test_a_touch_that_comes_after_the_acknowledgement_does_not_take_the_record_away(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    append(cluster, [b"0"])
+    may_touch = asyncio.Event()
+
+    async def slow(address: str, request: ch.SettleRequest, payload: bytes) -> tuple[Any, bytes]:
+        if any(item.verdict == ch.VERDICT_TOUCH for item in request.items):
+            await may_touch.wait()
+        return await settle(address, request, payload)
+
+    async def work(worker: Worker) -> None:
+        (message,) = await received(worker, 1)
+        touching = asyncio.ensure_future(message.touch())
+        await asyncio.sleep(0.01)
+        cluster.fail("Settle", *(Lost() for _ in range(200)))
+        acknowledging = asyncio.ensure_future(message.ack())
+        await asyncio.sleep(0.01)
+        may_touch.set()
+        with pytest.raises(errors.NotOwnerError):
+            await touching
+        with pytest.raises(errors.RequestTimedOutError):
+            await acknowledging
+        cluster.faults.clear()
+        await message.ack()
+
+    settle, cluster._Settle = cluster._Settle, slow  # type: ignore[attr-defined]
+    at_work(cluster, work, {"default_api_timeout_ms": 1_000})
+    assert channels.settled() == [0]
+
+
 def test_no_acknowledgement_waits_for_a_dead_letter(cluster: FakeCluster, channels: FakeChannels) -> None:
     append(cluster, [b"%d" % i for i in range(8)])
     channels.letters.clear()

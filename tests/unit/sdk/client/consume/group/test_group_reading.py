@@ -592,3 +592,19 @@ def test_a_loss_during_a_callback_is_told_before_what_is_assigned_afterwards(clu
             await group.fence()
             await reading
             assert told[1:] == [("revoked", [P1]), ("lost", [P0, P1]), ("assigned", [P0])]
+
+
+def test_a_loss_while_the_consumer_leaves_its_group_refuses_no_later_commit(cluster: FakeCluster) -> None:
+    @in_group(cluster, 0)
+    async def _(group: ScriptedGroup, client: Client) -> None:
+        async def on_revoked(_: list[TopicPartition]) -> None:
+            await group.fence()
+            await asyncio.sleep(1)
+
+        async with client.consumer(group_id="g", **EARLIEST) as consumer:
+            consumer.subscribe(TOPIC, on_revoked=on_revoked)
+            await all_of(consumer)
+            await consumer.unsubscribe()
+            await consumer.assign([P0])
+            await consumer.getmany(timeout_ms=300)
+            await consumer.commit()
