@@ -73,8 +73,12 @@ class Confirming:
             return
         self.look()
         self._fail(
-            [*self._waiters.expire(now_ms), *self._for_electable.expire(now_ms)],
+            self._waiters.expire(now_ms),
             OffsetNotAvailableError("too few replicas confirm that this broker still leads; try again"),
+        )
+        self._fail(
+            self._for_electable.expire(now_ms),
+            OffsetNotAvailableError("a replica that may lead next has not answered; try again"),
         )
 
     def end(self, error: OncelogError) -> None:

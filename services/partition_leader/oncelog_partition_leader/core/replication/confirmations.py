@@ -3,8 +3,8 @@
 A leader that was paused, or that etcd does not reach, learns late that another broker leads. No replica takes its appends
 any more, but its high watermark is old: as the end of the log it would leave out what the new leader has acknowledged.
 
-Rule 1: a replica confirms a question by accepting any message of this epoch that was sent after the question. It did not
-        know of a newer epoch by then, and had neither led nor acknowledged anything in one.
+Rule 1: a replica confirms a question by accepting any message of this epoch's stream that was sent after the question. It
+        did not know of a newer epoch by then, and had neither led nor acknowledged anything in one.
 Rule 2: either of two is enough. All replicas that may be elected (ISR, proposed members and eligible replicas) have
         confirmed, so none of them led. Or so few of all replicas have not that no new leader had `min_insync_replicas`.
 Rule 3: a process that has ended, or is not registered, leads nothing and cannot be asked. But it may have led, and another

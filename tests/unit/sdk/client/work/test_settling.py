@@ -14,7 +14,6 @@ from oncelog.client.work import settling
 from oncelog.client.work.message import ChannelMessage
 from oncelog.client.work.worker import Worker
 from oncelog.core.work.settlements import judge
-from oncelog.v1 import channel_pb2 as ch
 from tests.unit.sdk.client.fake_cluster import BROKERS, TOPIC, FakeCluster, Lost
 from tests.unit.sdk.client.reading import append
 from tests.unit.sdk.client.work.fake_channels import CHANNEL, FakeChannels
@@ -560,63 +559,6 @@ def test_a_leader_whose_epoch_is_newer_than_the_metadata_is_told_every_word(
 
     at_work(cluster, work)
     assert channels.settled() == [0, 1, 2]
-
-
-def test_no_touch_waits_for_an_acknowledgement(cluster: FakeCluster, channels: FakeChannels) -> None:
-    append(cluster, [b"%d" % i for i in range(8)])
-    there = asyncio.Event()
-
-    async def slow(address: str, request: ch.SettleRequest, payload: bytes) -> tuple[Any, bytes]:
-        if any(item.verdict == ch.VERDICT_ACK for item in request.items):
-            await there.wait()
-        return await settle(address, request, payload)
-
-    async def work(worker: Worker) -> None:
-        *done, last = await received(worker, 8)
-        waiting = []
-        for message in done:  # more calls than may be under way
-            waiting.append(asyncio.ensure_future(message.ack()))
-            await asyncio.sleep(0.01)
-        async with asyncio.timeout(1):
-            await last.touch()
-        assert not any(one.done() for one in waiting)
-        there.set()
-        await asyncio.gather(*waiting)
-
-    settle, cluster._Settle = cluster._Settle, slow  # type: ignore[attr-defined]
-    at_work(cluster, work)
-    assert channels.settled() == [*range(7)]
-
-
-def test_a_touch_that_comes_after_the_acknowledgement_does_not_take_the_record_away(
-    cluster: FakeCluster, channels: FakeChannels
-) -> None:
-    append(cluster, [b"0"])
-    may_touch = asyncio.Event()
-
-    async def slow(address: str, request: ch.SettleRequest, payload: bytes) -> tuple[Any, bytes]:
-        if any(item.verdict == ch.VERDICT_TOUCH for item in request.items):
-            await may_touch.wait()
-        return await settle(address, request, payload)
-
-    async def work(worker: Worker) -> None:
-        (message,) = await received(worker, 1)
-        touching = asyncio.ensure_future(message.touch())
-        await asyncio.sleep(0.01)
-        cluster.fail("Settle", *(Lost() for _ in range(200)))
-        acknowledging = asyncio.ensure_future(message.ack())
-        await asyncio.sleep(0.01)
-        may_touch.set()
-        with pytest.raises(errors.NotOwnerError):
-            await touching
-        with pytest.raises(errors.RequestTimedOutError):
-            await acknowledging
-        cluster.faults.clear()
-        await message.ack()
-
-    settle, cluster._Settle = cluster._Settle, slow  # type: ignore[attr-defined]
-    at_work(cluster, work, {"default_api_timeout_ms": 1_000})
-    assert channels.settled() == [0]
 
 
 def test_no_acknowledgement_waits_for_a_dead_letter(cluster: FakeCluster, channels: FakeChannels) -> None:

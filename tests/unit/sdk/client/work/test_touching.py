@@ -1,4 +1,4 @@
-"""A worker with `auto_touch` keeps its records as long as it lives."""
+"""A worker with `auto_touch` keeps its records as long as it lives, and no touch is in the way of another word."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from oncelog import errors
 from oncelog.client.work.worker import Worker
 from oncelog.v1 import channel_pb2 as ch
-from tests.unit.sdk.client.fake_cluster import TOPIC, FakeCluster
+from tests.unit.sdk.client.fake_cluster import TOPIC, FakeCluster, Lost
 from tests.unit.sdk.client.reading import append
 from tests.unit.sdk.client.work.fake_channels import CHANNEL, FakeChannels
 from tests.unit.sdk.client.work.working import at_work, received
@@ -136,3 +136,63 @@ def test_what_a_failed_transaction_was_to_acknowledge_is_touched_no_more_and_com
             assert (again.value, again.deliveries) == (b"1", 2)
 
     cluster.run(whole)
+
+
+def hold_settlements(cluster: FakeCluster, verdict: int, until: asyncio.Event) -> None:
+    """Calls with this verdict wait at their broker, before it looks at them."""
+    settle = cluster._Settle  # type: ignore[attr-defined]
+
+    async def held(address: str, request: ch.SettleRequest, payload: bytes) -> tuple[Any, bytes]:
+        if any(item.verdict == verdict for item in request.items):
+            await until.wait()
+        answer: tuple[Any, bytes] = await settle(address, request, payload)
+        return answer
+
+    cluster._Settle = held  # type: ignore[attr-defined]
+
+
+def test_no_touch_waits_for_an_acknowledgement(cluster: FakeCluster, channels: FakeChannels) -> None:
+    append(cluster, [b"%d" % i for i in range(8)])
+    there = asyncio.Event()
+
+    async def work(worker: Worker) -> None:
+        *done, last = await received(worker, 8)
+        waiting = []
+        for message in done:  # more calls than may be under way
+            waiting.append(asyncio.ensure_future(message.ack()))
+            await asyncio.sleep(0.01)
+        async with asyncio.timeout(1):
+            await last.touch()
+        assert not any(one.done() for one in waiting)
+        there.set()
+        await asyncio.gather(*waiting)
+
+    hold_settlements(cluster, ch.VERDICT_ACK, there)
+    at_work(cluster, work)
+    assert channels.settled() == [*range(7)]
+
+
+def test_a_touch_that_comes_after_the_acknowledgement_does_not_take_the_record_away(
+    cluster: FakeCluster, channels: FakeChannels
+) -> None:
+    append(cluster, [b"0"])
+    may_touch = asyncio.Event()
+
+    async def work(worker: Worker) -> None:
+        (message,) = await received(worker, 1)
+        touching = asyncio.ensure_future(message.touch())
+        await asyncio.sleep(0.01)
+        cluster.fail("Settle", *(Lost() for _ in range(200)))
+        acknowledging = asyncio.ensure_future(message.ack())
+        await asyncio.sleep(0.01)
+        may_touch.set()
+        with pytest.raises(errors.NotOwnerError):
+            await touching
+        with pytest.raises(errors.RequestTimedOutError):
+            await acknowledging
+        cluster.faults.clear()
+        await message.ack()
+
+    hold_settlements(cluster, ch.VERDICT_TOUCH, may_touch)
+    at_work(cluster, work, {"default_api_timeout_ms": 1_000})
+    assert channels.settled() == [0]
